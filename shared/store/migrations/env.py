@@ -1,0 +1,8 @@
+"""Run by Alembic: executes the scripts on the connection that `shared.store.schema` hands over."""
+
+from alembic import context
+
+connection = context.config.attributes["connection"]
+context.configure(connection=connection, transaction_per_migration=True)
+with context.begin_transaction():
+    context.run_migrations()
