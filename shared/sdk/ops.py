@@ -34,6 +34,9 @@ class Person(msgspec.Struct, omit_defaults=True):
     is_bot: bool = False
 
 
+FileKind = Literal["image", "audio", "voice", "video", "document"]
+
+
 class FileRef(msgspec.Struct, omit_defaults=True):
     """A file of a message: the platform's durable reference, not its bytes."""
 
@@ -41,7 +44,7 @@ class FileRef(msgspec.Struct, omit_defaults=True):
     name: str = ""
     mime: str = ""
     size: int | None = None
-    kind: Literal["image", "audio", "voice", "video", "document"] = "document"
+    kind: FileKind = "document"
 
 
 class Inbound(msgspec.Struct, omit_defaults=True):
@@ -140,6 +143,15 @@ class TypingArgs(msgspec.Struct, omit_defaults=True):
     thread: str = ""
 
 
+class DraftArgs(msgspec.Struct, omit_defaults=True):
+    """Shows `text`, plain, as a draft that the next message replaces. Equal `draft` IDs (never 0) are one draft."""
+
+    chat: str
+    draft: int
+    text: str
+    thread: str = ""
+
+
 class Done(msgspec.Struct):
     """An op with no result of its own."""
 
@@ -171,4 +183,7 @@ OPS: dict[str, tuple[type[msgspec.Struct], type[msgspec.Struct]]] = {
     "edit": (EditArgs, Done),
     "delete": (DeleteArgs, Done),
     "typing": (TypingArgs, Done),
+    "draft": (DraftArgs, Done),
 }
+#: ops whose loss of a reply is `outcome_unknown`: repeating them could be seen twice
+UNREPEATABLE_OPS = frozenset({"send"})
