@@ -1,7 +1,7 @@
 """The caller's half of one connection: which calls wait for which answer."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterable, AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypedDict, TypeVar, Unpack
 
@@ -10,6 +10,7 @@ import structlog
 
 from shared.carrier import frames
 from shared.carrier.operation import LONGEST_DEADLINE, Operation
+from shared.carrier.streams import Ticket
 from shared.domain.errors import Bug, Deadline, Failure, OutcomeUnknown, OwnerUnreachable, TooLarge
 
 log = structlog.get_logger(__name__)
@@ -43,6 +44,14 @@ class Carrier(Protocol):
 
         Cancelling the caller cancels the handler. Nothing is ever sent twice.
         """
+        ...
+
+    async def upload(self, ticket: Ticket, chunks: AsyncIterable[bytes]) -> None:
+        """Send the bytes that a ticket was given for; raises Denied, TooLarge, Bug or OwnerUnreachable."""
+        ...
+
+    def download(self, ticket: Ticket) -> AsyncIterator[bytes]:
+        """Fetch the bytes that a ticket was given for; the last step checks size and hash of the whole."""
         ...
 
 

@@ -3,18 +3,21 @@
 import asyncio
 import random
 import ssl
+from collections.abc import AsyncIterable, AsyncIterator
 from typing import TypeVar, Unpack
 
 import aiohttp
 import msgspec
 import structlog
 
-from shared.carrier import frames
+from shared.carrier import frames, stream_http
 from shared.carrier.calls import Asked, Calls, Options, asked
 from shared.carrier.channel import Channel, Garbled
 from shared.carrier.identities import ClientIdentity, Credentials, NotEnrolled, check_pin
 from shared.carrier.operation import Operation
 from shared.carrier.server import CALLS_PATH, INSTANCE_HEADER
+from shared.carrier.stream_http import StreamOptions
+from shared.carrier.streams import Ticket
 from shared.domain.errors import Deadline, OwnerUnreachable
 from shared.lifecycle import Tasks
 
@@ -48,7 +51,7 @@ class CarrierClient:
         backoff: tuple[float, float] = (0.05, 2.0),
         frame_limit: int = frames.FRAME_LIMIT,
     ) -> None:
-        self._url = f"https://{host}:{port}{CALLS_PATH}"
+        self._origin = f"https://{host}:{port}"
         self._identity = identity
         self._connections = connections
         self._instance = instance
@@ -86,6 +89,25 @@ class CarrierClient:
         reply: Rep = await link.calls.call(what)
         return reply
 
+    async def upload(self, ticket: Ticket, chunks: AsyncIterable[bytes]) -> None:
+        await stream_http.upload(self._open(), self._stream_options(ticket), chunks)
+
+    def download(self, ticket: Ticket) -> AsyncIterator[bytes]:
+        return stream_http.download(self._open(), self._stream_options(ticket), ticket)
+
+    def _stream_options(self, ticket: Ticket) -> StreamOptions:
+        return StreamOptions(
+            url=f"{self._origin}/stream/{ticket.handle}",
+            ssl=self._tls(),
+            server_hostname=self._identity.server_name,
+            headers={INSTANCE_HEADER: self._instance},
+        )
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            raise OwnerUnreachable("the carrier has not started")
+        return self._session
+
     async def _link(self, what: Asked) -> "_Link":
         """A connection with room for this call; nothing was sent when this raises."""
         if not self._links:
@@ -118,10 +140,9 @@ class CarrierClient:
 
     async def _connect(self) -> None:
         """Connect and serve one connection until it ends."""
-        assert self._session is not None
         async with asyncio.timeout(self._connect_timeout):
-            socket = await self._session.ws_connect(
-                self._url,
+            socket = await self._open().ws_connect(
+                self._origin + CALLS_PATH,
                 ssl=self._tls(),
                 server_hostname=self._identity.server_name,
                 headers={INSTANCE_HEADER: self._instance},

@@ -13,6 +13,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 import structlog
@@ -65,6 +66,16 @@ class Outlet(Protocol):
     async def writable(self) -> None: ...
 
 
+class Guest:
+    """A peer and the number of its calls that are running."""
+
+    __slots__ = ("__weakref__", "in_flight", "peer")
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.in_flight = 0
+
+
 class Desk:
     """Executes calls for all peers, with a bounded number in flight for each of them.
 
@@ -86,7 +97,11 @@ class Desk:
         self.max_in_flight = max_in_flight_per_peer
         self.frame_limit = frame_limit
         self.closing = False
-        self.in_flight: dict[Peer, int] = {}
+        self._guests: WeakValueDictionary[Peer, Guest] = WeakValueDictionary()
+
+    def guest(self, peer: Peer) -> "Guest":
+        """The account of a peer, one for all its connections; it lives as long as somebody holds it."""
+        return self._guests.setdefault(peer, Guest(peer))
 
     def encode(self, payload: msgspec.Struct, what: str) -> bytes:
         """A payload as bytes; TooLarge names the operation and the limit."""
@@ -101,7 +116,7 @@ class Reception:
 
     def __init__(self, desk: Desk, peer: Peer, outlet: Outlet) -> None:
         self.desk = desk
-        self.peer = peer
+        self.guest = desk.guest(peer)
         self.outlet = outlet
         self.running: dict[int, Execution] = {}
 
@@ -129,12 +144,13 @@ class Reception:
             raise OwnerUnready(
                 f"the owner speaks version {operation.version} of {operation.name}, not {frame.version}"
             )
-        if self.peer.role not in operation.callers:
-            raise Denied(f"a {self.peer.role} may not call {operation.name}")
+        peer = self.guest.peer
+        if peer.role not in operation.callers:
+            raise Denied(f"a {peer.role} may not call {operation.name}")
         if desk.closing:
             raise OwnerUnready("the owner is stopping")
-        if desk.in_flight.get(self.peer, 0) >= desk.max_in_flight or frame.id in self.running:
-            raise OwnerUnready(f"more than {desk.max_in_flight} calls of {self.peer.name} are in flight")
+        if self.guest.in_flight >= desk.max_in_flight or frame.id in self.running:
+            raise OwnerUnready(f"more than {desk.max_in_flight} calls of {peer.name} are in flight")
         if len(frame.payload) > desk.frame_limit:
             raise TooLarge(f"the request of {operation.name} is over {desk.frame_limit} bytes")
         try:
@@ -153,7 +169,7 @@ class Execution:
         self._operation = operation
         self._number = frame.id
         self._call = Call(
-            reception.peer,
+            reception.guest.peer,
             time.monotonic() + frame.seconds,
             frame.actor,
             frame.operation,
@@ -169,8 +185,7 @@ class Execution:
 
     def start(self, handler: Handler[Any, Any], request: Any) -> None:
         reception = self._reception
-        in_flight = reception.desk.in_flight
-        in_flight[reception.peer] = in_flight.get(reception.peer, 0) + 1
+        reception.guest.in_flight += 1
         reception.running[self._number] = self
         self._task = reception.desk.tasks.run(self._operation.name, self._run(handler, request))
         self._task.add_done_callback(self._ended)
@@ -230,10 +245,7 @@ class Execution:
         self._timer.cancel()
         reception = self._reception
         reception.running.pop(self._number, None)
-        in_flight = reception.desk.in_flight
-        in_flight[reception.peer] -= 1
-        if not in_flight[reception.peer]:
-            del in_flight[reception.peer]
+        reception.guest.in_flight -= 1
         if task.cancelled() and not self._abandoned:
             kind = OwnerUnready if reception.desk.closing else Bug
             verdict = self._verdict or self._broken_off("was broken off by the owner", kind)

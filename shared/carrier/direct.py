@@ -1,5 +1,6 @@
 """The carrier inside one process: the same calls, checks and errors, without a wire."""
 
+from collections.abc import AsyncIterable, AsyncIterator
 from typing import Any, TypeVar, Unpack
 
 import msgspec
@@ -9,6 +10,7 @@ from shared.carrier.call import Peer
 from shared.carrier.calls import Calls, Options, asked
 from shared.carrier.desk import Authorize, Desk, Handlers, Reception
 from shared.carrier.operation import Operation
+from shared.carrier.streams import Check, Streams, Ticket
 from shared.domain.errors import OwnerUnreachable
 from shared.lifecycle import Tasks
 
@@ -31,6 +33,7 @@ class DirectCarrier:
         handlers: Handlers,
         *,
         authorize: Authorize,
+        streams: Streams | None = None,
         peer: Peer = SAME_PROCESS,
         max_in_flight_per_peer: int = 2048,
         frame_limit: int = frames.FRAME_LIMIT,
@@ -44,6 +47,8 @@ class DirectCarrier:
             max_in_flight_per_peer=max_in_flight_per_peer,
             frame_limit=frame_limit,
         )
+        self._streams = streams
+        self._peer = peer
         self._frame_limit = frame_limit
         self._stop_grace = stop_grace
         self._calls = Calls(self._ask)
@@ -57,6 +62,8 @@ class DirectCarrier:
         """Refuse new calls, give the running ones `stop_grace` seconds, break off the rest."""
         self._desk.closing = True
         await self._tasks.stop(grace=self._stop_grace)
+        if self._streams is not None:
+            self._streams.close()
 
     async def call(self, op: Operation[Req, Rep], request: Req, /, **options: Unpack[Options]) -> Rep:
         what = asked(op, request, options, self._frame_limit)
@@ -64,6 +71,22 @@ class DirectCarrier:
             raise OwnerUnreachable("the owner is not running yet")
         reply: Rep = await self._calls.call(what)
         return reply
+
+    async def upload(self, ticket: Ticket, chunks: AsyncIterable[bytes]) -> None:
+        await self._open_streams().receive(ticket.handle, self._peer, chunks)
+
+    async def download(self, ticket: Ticket) -> AsyncIterator[bytes]:
+        _, chunks = self._open_streams().send(ticket.handle, self._peer)
+        check = Check(ticket)
+        async for chunk in chunks:
+            check.take(chunk)
+            yield chunk
+        check.finish()
+
+    def _open_streams(self) -> Streams:
+        if self._streams is None or not self._started or self._desk.closing:
+            raise OwnerUnreachable("the owner moves no files now")
+        return self._streams
 
     def _ask(self, frame: frames.Asking, _size: int) -> int:
         self._reception.receive(frame)

@@ -13,6 +13,8 @@ from shared.carrier.call import Peer
 from shared.carrier.channel import Channel, Garbled
 from shared.carrier.desk import Authorize, Desk, Handlers, Reception
 from shared.carrier.identities import Credentials, NotEnrolled, ServerIdentity, check_pin, peer_of
+from shared.carrier.stream_http import stream_routes
+from shared.carrier.streams import Streams
 from shared.lifecycle import Tasks
 
 log = structlog.get_logger(__name__)
@@ -35,6 +37,7 @@ class CarrierServer:
         *,
         identity: ServerIdentity,
         authorize: Authorize,
+        streams: Streams | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
         max_in_flight_per_peer: int = 2048,
@@ -44,6 +47,7 @@ class CarrierServer:
         stop_grace: float = 5.0,
     ) -> None:
         self._identity = identity
+        self._streams = streams
         self._host = host
         self._port = port
         self._heartbeat = heartbeat
@@ -73,6 +77,8 @@ class CarrierServer:
         self._credentials = Credentials(self._identity)
         app = web.Application()
         app.router.add_get(CALLS_PATH, self._serve)
+        if self._streams is not None:
+            app.add_routes(stream_routes(self._streams, self._peer))
         self._runner = web.AppRunner(app, access_log=None, handler_cancellation=False, shutdown_timeout=1.0)
         try:
             await self._runner.setup()
@@ -94,6 +100,8 @@ class CarrierServer:
         for open_socket in list(self._sockets):
             await open_socket.close(code=WSCloseCode.GOING_AWAY)
         await self._tasks.stop()
+        if self._streams is not None:
+            self._streams.close()
         if self._runner is not None:
             await self._runner.cleanup()
         if self._listener is not None:
