@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
 import orjson
 
 from shared.sdk.ops import Inbound
@@ -90,8 +91,6 @@ def message_key(message: Inbound) -> str:
 
 
 def _body(message: Inbound) -> str:
-    import msgspec
-
     kept = (
         message
         if message.addressed or message.direct

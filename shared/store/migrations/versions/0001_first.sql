@@ -121,7 +121,7 @@ CREATE INDEX chats_user ON chats (user_id, updated_at DESC);
 CREATE INDEX chats_binding ON chats (binding_id) WHERE binding_id IS NOT NULL;
 
 -- What waits for a turn: the sweep reads this index and nothing else.
-CREATE INDEX chats_waiting ON chats (waiting_since) WHERE turn_id IS NULL AND last_user_seq > covered_seq;
+CREATE INDEX chats_waiting ON chats (waiting_since) WHERE last_user_seq > covered_seq;
 
 CREATE TABLE messages (
   chat_id     text NOT NULL REFERENCES chats ON DELETE CASCADE,

@@ -1,0 +1,228 @@
+"""What admission reads and writes, inside the transaction that holds the lane."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from shared.domain.ids import new_id
+from shared.domain.records import Binding, Lane
+from shared.sdk.ops import Inbound
+from shared.store.database import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class LaneFacts:
+    """The binding of a lane and whether its owner and agent can answer right now."""
+
+    binding: Binding
+    agent_name: str
+    has_agent: bool
+    has_model: bool
+    owner_may: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A stored message that nobody has decided on, with what the sender did lately."""
+
+    id: int
+    message: Inbound
+    recent: int
+    noticed: bool
+    received_at: datetime
+
+
+async def lock_lane(connection: Connection, lane: Lane) -> LaneFacts | None:
+    """Take the lane and read its binding; None when it is gone."""
+    row = await connection.fetchrow(_LOCK_LANE, lane.binding_id, lane.platform_chat)
+    if row is None:
+        return None
+    values = dict(row)
+    facts = {name: values.pop(name) for name in ("agent_name", "has_agent", "has_model", "owner_may")}
+    values["allow"] = tuple(values["allow"])
+    return LaneFacts(Binding(**values), **facts)
+
+
+async def waiting(connection: Connection, lane: Lane, *, limit: int) -> list[Waiting]:
+    """The undecided messages of a locked lane, in order."""
+    rows = await connection.fetch(_WAITING, lane.binding_id, lane.platform_chat, limit)
+    return [
+        Waiting(
+            row["id"],
+            msgspec.convert(row["body"], Inbound),
+            row["recent"],
+            row["noticed"],
+            row["received_at"],
+        )
+        for row in rows
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The outcome for one message; `reason` is empty for an admitted one."""
+
+    waiting: Waiting
+    state: str
+    reason: str
+    chat_id: str | None = None
+    noticed: bool = False
+
+
+async def write_decisions(connection: Connection, lane: Lane, decided: Sequence[Decided]) -> None:
+    """Record outcomes, erase the stored texts and bring the sender log up to date."""
+    messages = [d.waiting.message for d in decided]
+    await connection.execute(
+        _WRITE_DECISIONS,
+        lane.binding_id,
+        lane.platform_chat,
+        [d.waiting.id for d in decided],
+        [d.state for d in decided],
+        [d.reason for d in decided],
+        [d.chat_id for d in decided],
+        [m.sender.id for m in messages],
+        [m.sender.name[:200] for m in messages],
+        [m.sender.handle[:200] for m in messages],
+        [m.chat_name[:200] for m in messages],
+        [d.noticed for d in decided],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which chat a message belongs to: `key` names it; `window_minutes` above 0 ends it after a silence."""
+
+    key: str
+    window_minutes: int = 0
+
+
+async def find_chat(connection: Connection, binding: Binding, place: Place) -> str | None:
+    """The chat that a place leads to now, with the agent that the binding has now."""
+    chat: str | None = await connection.fetchval(
+        _FIND_CHAT, binding.id, place.key, binding.agent_id or "", place.window_minutes
+    )
+    return chat
+
+
+async def chat_of_message(connection: Connection, lane: Lane, message_id: str, agent_id: str) -> str | None:
+    """The chat that a message of the lane belongs to: one of the bot's answers, or one that a person wrote."""
+    chat: str | None = await connection.fetchval(
+        _CHAT_OF_MESSAGE, lane.binding_id, lane.platform_chat, message_id, agent_id
+    )
+    return chat
+
+
+async def make_chat(connection: Connection, binding: Binding, message: Inbound, place: Place | None) -> str:
+    """A new chat of the binding's owner, and the place that leads to it from now on."""
+    chat_id = new_id("cht")
+    title = message.chat_name if not message.direct and message.chat_name else message.sender.name
+    await connection.execute(
+        _MAKE_CHAT,
+        chat_id,
+        binding.user_id,
+        binding.agent_id,
+        binding.id,
+        binding.kind,
+        message.chat,
+        message.thread,
+        message.direct,
+        message.chat_name[:200],
+        message.link if message.link.startswith("https://") and len(message.link) <= 512 else "",
+        (title or binding.name)[:200],
+    )
+    if place is not None:
+        await connection.execute(_SET_PLACE, binding.id, place.key, chat_id, binding.agent_id or "")
+    return chat_id
+
+
+async def switch_off(connection: Connection, binding_id: str, *, reason: str, title: str) -> str | None:
+    """Switch a binding off and notify its owner, once; the owner's ID when this call did it (OFF-01)."""
+    user: str | None = await connection.fetchval(_SWITCH_OFF, binding_id, reason, title)
+    return user
+
+
+_LOCK_LANE = """
+SELECT b.id, b.user_id, b.agent_id, b.kind, b.addon, b.name, b.enabled, b.allow, b.accept_any, b.reply_mode,
+  b.conversation, b.window_minutes, b.options, b.account_id, b.account_epoch, b.revision,
+  coalesce(a.name, '') AS agent_name, a.id IS NOT NULL AS has_agent, coalesce(a.model, '') <> '' AS has_model,
+  u.disabled_at IS NULL AND (u.role = 'admin' OR EXISTS (
+    SELECT FROM features f WHERE f.user_id = u.id AND f.feature = 'connectors')) AS owner_may
+FROM lanes l JOIN bindings b ON b.id = l.binding_id JOIN users u ON u.id = b.user_id
+LEFT JOIN agents a ON a.id = b.agent_id
+WHERE l.binding_id = $1 AND l.platform_chat = $2
+FOR UPDATE OF l
+"""
+
+_WAITING = """
+SELECT i.id, i.body, i.received_at,
+  (SELECT count(*) FROM inbound r WHERE r.binding_id = $1 AND r.sender_id = i.sender_id AND r.state = 'admitted'
+     AND r.decided_at > now() - interval '60 seconds') AS recent,
+  coalesce(s.noticed_at > now() - interval '60 seconds', false) AS noticed
+FROM inbound i LEFT JOIN senders s ON s.binding_id = i.binding_id AND s.sender_id = i.sender_id
+WHERE i.binding_id = $1 AND i.platform_chat = $2 AND i.state = 'new'
+ORDER BY i.id LIMIT $3
+"""
+
+_WRITE_DECISIONS = """
+WITH decided AS (
+  SELECT * FROM unnest($3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
+    $10::text[], $11::boolean[]) WITH ORDINALITY
+    AS d(id, state, reason, chat_id, sender_id, name, handle, chat_name, noticed, n)
+), erased AS (
+  UPDATE inbound i SET state = d.state, reason = d.reason, chat_id = d.chat_id, decided_at = now(), body = NULL
+  FROM decided d WHERE i.id = d.id
+), latest AS (
+  SELECT DISTINCT ON (sender_id) *, count(*) OVER (PARTITION BY sender_id) AS times,
+    bool_or(noticed) OVER (PARTITION BY sender_id) AS told
+  FROM decided ORDER BY sender_id, n DESC
+)
+INSERT INTO senders AS s (binding_id, sender_id, name, handle, count, chat, chat_name, reason, noticed_at)
+SELECT $1, sender_id, name, handle, times, $2, chat_name,
+  CASE WHEN state IN ('refused', 'unaddressed') THEN reason ELSE '' END, CASE WHEN told THEN now() END
+FROM latest
+ON CONFLICT (binding_id, sender_id) DO UPDATE SET name = excluded.name, handle = excluded.handle,
+  count = s.count + excluded.count, chat = excluded.chat, chat_name = excluded.chat_name, reason = excluded.reason,
+  noticed_at = coalesce(excluded.noticed_at, s.noticed_at), last_at = now()
+"""
+
+_FIND_CHAT = """
+UPDATE sender_chats SET last_at = now()
+WHERE binding_id = $1 AND key = $2 AND agent_id = $3
+  AND ($4 = 0 OR last_at > now() - make_interval(mins => $4))
+RETURNING chat_id
+"""
+
+_CHAT_OF_MESSAGE = """
+SELECT found.chat_id FROM (
+  SELECT chat_id FROM deliveries WHERE binding_id = $1 AND platform_chat = $2 AND platform_id = $3
+  UNION ALL
+  SELECT i.chat_id FROM inbound i JOIN bindings b ON b.id = i.binding_id AND b.account_epoch = i.account_epoch
+  WHERE i.binding_id = $1 AND i.platform_chat = $2 AND i.message_key = 'm:' || $3
+) found JOIN chats c ON c.id = found.chat_id AND c.agent_id = $4 LIMIT 1
+"""
+
+_MAKE_CHAT = """
+INSERT INTO chats (id, user_id, agent_id, binding_id, kind, platform_chat, thread, direct, chat_name, link, title)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+"""
+
+_SET_PLACE = """
+INSERT INTO sender_chats (binding_id, key, chat_id, agent_id) VALUES ($1, $2, $3, $4)
+ON CONFLICT (binding_id, key) DO UPDATE SET chat_id = $3, agent_id = $4, last_at = now()
+"""
+
+_SWITCH_OFF = """
+WITH off AS (
+  UPDATE bindings SET enabled = false, off_reason = $2, revision = revision + 1, updated_at = now()
+  WHERE id = $1 AND enabled RETURNING user_id, name
+), told AS (
+  INSERT INTO notifications (user_id, sort, title, body, link, binding_id)
+  SELECT user_id, 'binding_off', $3, $2, '/app/chats/connectors?binding=' || $1, $1 FROM off
+), noted AS (
+  INSERT INTO audit (actor, act, object, facts)
+  SELECT 'system', 'binding.off', $1, jsonb_build_object('reason', $2::text) FROM off
+)
+SELECT user_id FROM off
+"""

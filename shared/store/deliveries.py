@@ -1,0 +1,205 @@
+"""Planned parts of answers and notices: planned by anybody, executed by the owner alone, in order for a lane."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from shared.domain.records import Delivery, Lane, Part
+from shared.store.database import Connection
+
+
+async def lock_lane(connection: Connection, lane: Lane) -> bool:
+    """Take the lane for this transaction, always BEFORE a chat or a turn of it; False when it is gone."""
+    return bool(
+        await connection.fetchval(
+            "SELECT true FROM lanes WHERE binding_id = $1 AND platform_chat = $2 FOR UPDATE",
+            lane.binding_id,
+            lane.platform_chat,
+        )
+    )
+
+
+async def plan(connection: Connection, lane: Lane, parts: Sequence[Part]) -> list[int]:
+    """Append parts to the lane's order; the IDs of the new deliveries. The caller holds the lane."""
+    if not parts:
+        return []
+    rows = await connection.fetch(
+        _PLAN,
+        lane.binding_id,
+        lane.platform_chat,
+        len(parts),
+        [p.thread for p in parts],
+        [p.reply_to for p in parts],
+        [p.chat_id for p in parts],
+        [p.turn_id for p in parts],
+        [p.epoch for p in parts],
+        [p.part for p in parts],
+        [p.purpose for p in parts],
+        [p.action for p in parts],
+        [p.target_id for p in parts],
+        [orjson.dumps(p.body).replace(b"\\u0000", b"").decode() for p in parts],
+    )
+    return [row["id"] for row in rows]
+
+
+async def claim_heads(connection: Connection, lanes: Sequence[Lane], owner_term: int) -> list[Delivery]:
+    """Mark the first open part of each lane as `sending` under this owner's term, where its time has come."""
+    rows = await connection.fetch(
+        _CLAIM_HEADS, [lane.binding_id for lane in lanes], [lane.platform_chat for lane in lanes], owner_term
+    )
+    return [Delivery(**dict(row)) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of a claimed part. `state` planned means: again, not before `wait_seconds` from now."""
+
+    delivery_id: int
+    state: str
+    platform_id: str = ""
+    error: dict[str, Any] | None = None
+    wait_seconds: float | None = None
+    body: dict[str, Any] | None = None
+    action: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkingMessage:
+    """The message that previews of a turn may edit."""
+
+    lane_binding: str
+    platform_chat: str
+    thread: str
+    platform_id: str
+    revision: int
+
+
+async def record(connection: Connection, results: Sequence[Result], owner_term: int) -> int:
+    """Write outcomes; only rows that this owner's term is sending change. Returns how many did."""
+    return int(
+        await connection.fetchval(
+            _RECORD,
+            owner_term,
+            [r.delivery_id for r in results],
+            [r.state for r in results],
+            [r.platform_id for r in results],
+            [None if r.error is None else orjson.dumps(r.error).decode() for r in results],
+            [r.wait_seconds for r in results],
+            [None if r.body is None else orjson.dumps(r.body).decode() for r in results],
+            [r.action for r in results],
+        )
+    )
+
+
+async def settle_orphans(connection: Connection, owner_term: int) -> int:
+    """Decide on parts that an earlier owner was sending: an edit may be repeated, anything else is unknown."""
+    return int(await connection.fetchval(_SETTLE_ORPHANS, owner_term))
+
+
+async def waiting_lanes(connection: Connection, limit: int) -> list[Lane]:
+    """Lanes whose first open part may go now: the sweep that finds what a lost signal left."""
+    rows = await connection.fetch(_WAITING_LANES, limit)
+    return [Lane(row["binding_id"], row["platform_chat"]) for row in rows]
+
+
+async def working_message(connection: Connection, turn_id: int, epoch: int) -> WorkingMessage | None:
+    """Where the working message of a running turn is; None when the turn is over, fenced, or it was not sent."""
+    row = await connection.fetchrow(_WORKING_MESSAGE, turn_id, epoch)
+    return WorkingMessage(**dict(row)) if row else None
+
+
+async def doubtful(connection: Connection, binding_id: str, limit: int = 100) -> list[dict[str, Any]]:
+    """Failed and unknown parts of a binding, the newest first, for its owner."""
+    rows = await connection.fetch(_DOUBTFUL, binding_id, limit)
+    return [dict(row) for row in rows]
+
+
+_PLAN = """
+WITH place AS (
+  UPDATE lanes SET next_delivery = next_delivery + $3 WHERE binding_id = $1 AND platform_chat = $2
+  RETURNING next_delivery - $3 AS first
+)
+INSERT INTO deliveries (binding_id, platform_chat, seq, thread, reply_to, chat_id, turn_id, epoch, part,
+  purpose, action, target_id, body)
+SELECT $1, $2, place.first + p.n - 1, p.thread, p.reply_to, p.chat_id, p.turn_id, p.epoch, p.part,
+  p.purpose, p.action, p.target_id, p.body::jsonb
+FROM place, unnest($4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::integer[], $10::text[],
+  $11::text[], $12::bigint[], $13::text[]) WITH ORDINALITY
+  AS p(thread, reply_to, chat_id, turn_id, epoch, part, purpose, action, target_id, body, n)
+ORDER BY p.n
+RETURNING id
+"""
+
+# An edit whose message is not known to exist becomes a send HERE, before it starts: what an owner was doing when it
+# died is then read from the row, and only a true edit is repeated.
+_CLAIM_HEADS = """
+WITH heads AS (
+  SELECT h.id FROM unnest($1::text[], $2::text[]) AS l(binding_id, platform_chat)
+  CROSS JOIN LATERAL (
+    SELECT d.id, d.state, d.not_before FROM deliveries d
+    WHERE d.binding_id = l.binding_id AND d.platform_chat = l.platform_chat AND d.state IN ('planned', 'sending')
+    ORDER BY d.seq LIMIT 1) h
+  WHERE h.state = 'planned' AND (h.not_before IS NULL OR h.not_before <= now())
+)
+UPDATE deliveries d SET state = 'sending', owner_term = $3, attempts = d.attempts + 1, started_at = now(),
+  action = CASE WHEN d.action <> 'send' AND coalesce(t.state, '') <> 'sent' THEN 'send' ELSE d.action END
+FROM heads h JOIN deliveries n ON n.id = h.id JOIN bindings b ON b.id = n.binding_id
+LEFT JOIN deliveries t ON t.id = n.target_id
+WHERE d.id = h.id AND d.state = 'planned'
+RETURNING d.id, d.binding_id, d.platform_chat, d.thread, d.reply_to, d.purpose, d.action, d.body, d.attempts,
+  extract(epoch FROM now() - d.planned_at)::double precision AS age_seconds, d.target_id,
+  coalesce(t.platform_id, '') AS target_message,
+  d.turn_id, d.epoch, b.kind, b.addon, b.revision AS binding_revision
+"""
+
+_RECORD = """
+WITH outcomes AS (
+  SELECT * FROM unnest($2::bigint[], $3::text[], $4::text[], $5::text[], $6::double precision[], $7::text[],
+    $8::text[]) AS o(id, state, platform_id, error, wait_seconds, body, action)
+), changed AS (
+  UPDATE deliveries d SET state = o.state, error = o.error::jsonb,
+    platform_id = CASE WHEN o.platform_id = '' THEN d.platform_id ELSE o.platform_id END,
+    body = coalesce(o.body::jsonb, d.body),
+    action = coalesce(o.action, d.action),
+    not_before = now() + make_interval(secs => o.wait_seconds),
+    finished_at = CASE WHEN o.state = 'planned' THEN NULL ELSE now() END
+  FROM outcomes o
+  WHERE d.id = o.id AND d.state = 'sending' AND d.owner_term = $1
+  RETURNING 1
+)
+SELECT count(*) FROM changed
+"""
+
+_SETTLE_ORPHANS = """
+WITH settled AS (
+  UPDATE deliveries SET
+    state = CASE WHEN action = 'edit' THEN 'planned' ELSE 'unknown' END,
+    error = CASE WHEN action = 'edit' THEN NULL
+      ELSE jsonb_build_object('code', 'outcome_unknown', 'message', 'the owner ended while this was being sent') END,
+    finished_at = CASE WHEN action = 'edit' THEN NULL ELSE now() END
+  WHERE state = 'sending' AND owner_term < $1
+  RETURNING 1
+)
+SELECT count(*) FROM settled
+"""
+
+_WAITING_LANES = """
+SELECT h.binding_id, h.platform_chat FROM (
+  SELECT DISTINCT ON (binding_id, platform_chat) binding_id, platform_chat, state, not_before
+  FROM deliveries WHERE state IN ('planned', 'sending') ORDER BY binding_id, platform_chat, seq) h
+WHERE h.state = 'planned' AND (h.not_before IS NULL OR h.not_before <= now())
+LIMIT $1
+"""
+
+_DOUBTFUL = """
+SELECT id, platform_chat AS chat, thread, purpose, action, state, error, planned_at, finished_at
+FROM deliveries WHERE binding_id = $1 AND state IN ('failed', 'unknown') ORDER BY id DESC LIMIT $2
+"""
+
+_WORKING_MESSAGE = """
+SELECT d.binding_id AS lane_binding, d.platform_chat, d.thread, d.platform_id, b.revision
+FROM turns t JOIN deliveries d ON d.id = t.working_id JOIN bindings b ON b.id = d.binding_id
+WHERE t.id = $1 AND t.epoch = $2 AND t.state = 'running' AND d.state = 'sent'
+"""
