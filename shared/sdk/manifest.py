@@ -88,7 +88,7 @@ class Tool(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename="came
     name: str
     description: str
     kind: Literal["read", "write"]
-    schema: dict[str, Any] = {"type": "object", "properties": {}}
+    schema: dict[str, Any] = msgspec.field(default_factory=lambda: {"type": "object", "properties": {}})
     always_confirm: bool = False
     page_only: bool = False
     resource_argument: str = ""
