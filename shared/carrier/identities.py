@@ -53,6 +53,8 @@ def context(identity: Identity) -> ssl.SSLContext:
     made.minimum_version = ssl.TLSVersion.TLSv1_3
     made.verify_mode = ssl.CERT_REQUIRED
     made.check_hostname = not server
+    if server:
+        made.num_tickets = 0  # A resumed session would skip the check of the peer's certificate.
     made.load_verify_locations(identity.ca)
     made.load_cert_chain(identity.certificate, identity.key)
     return made
@@ -62,7 +64,7 @@ class Credentials:
     """The TLS context of an identity, made again when one of its files has changed."""
 
     def __init__(self, identity: Identity) -> None:
-        self._identity = identity
+        self.identity = identity
         self._stamp = _stamp(identity)
         self._context = context(identity)
 
@@ -76,12 +78,27 @@ class Credentials:
         Files in the middle of a renewal do not fit together: that raises OSError or ssl.SSLError, the old context
         stays, and the next refresh tries again.
         """
-        stamp = _stamp(self._identity)
+        stamp = _stamp(self.identity)
         if stamp == self._stamp:
             return False
-        self._context = context(self._identity)
+        self._context = context(self.identity)
         self._stamp = stamp
         return True
+
+
+def renewable(credentials: Credentials) -> ssl.SSLContext:
+    """A context for a listener that serves each new connection with what `credentials` hold then.
+
+    The callback for the server's name runs before the certificates are exchanged, also for a client that names
+    no server; the context that it sets brings the certificate to show and the CA to check against.
+    """
+
+    def renew(tls: ssl.SSLObject, _name: str, _context: ssl.SSLContext) -> None:
+        tls.context = credentials.current
+
+    made = context(credentials.identity)
+    made.sni_callback = renew
+    return made
 
 
 def _stamp(identity: Identity) -> tuple[tuple[int, int, int], ...]:

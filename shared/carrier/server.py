@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import socket
 import ssl
 
 import structlog
@@ -12,7 +11,7 @@ from shared.carrier import frames
 from shared.carrier.call import Peer
 from shared.carrier.channel import Channel, Garbled
 from shared.carrier.desk import Authorize, Desk, Handlers, Reception
-from shared.carrier.identities import Credentials, NotEnrolled, ServerIdentity, check_pin, peer_of
+from shared.carrier.identities import Credentials, NotEnrolled, ServerIdentity, check_pin, peer_of, renewable
 from shared.carrier.stream_http import stream_routes
 from shared.carrier.streams import Streams
 from shared.lifecycle import Tasks
@@ -63,9 +62,8 @@ class CarrierServer:
             frame_limit=frame_limit,
         )
         self._sockets: set[web.WebSocketResponse] = set()
-        self._listener: socket.socket | None = None
         self._runner: web.AppRunner | None = None
-        self._site: web.SockSite | None = None
+        self._site: web.TCPSite | None = None
         self._credentials: Credentials | None = None
 
     @property
@@ -82,9 +80,10 @@ class CarrierServer:
         self._runner = web.AppRunner(app, access_log=None, handler_cancellation=False, shutdown_timeout=1.0)
         try:
             await self._runner.setup()
-            self._listener = socket.create_server((self._host, self._port), backlog=256)
-            self._port = self._listener.getsockname()[1]
-            await self._listen(self._credentials.current)
+            tls = renewable(self._credentials)
+            self._site = web.TCPSite(self._runner, self._host, self._port, ssl_context=tls)
+            await self._site.start()
+            self._port = self._runner.addresses[0][1]
         except BaseException:
             await self.stop()
             raise
@@ -104,10 +103,8 @@ class CarrierServer:
             self._streams.close()
         if self._runner is not None:
             await self._runner.cleanup()
-        if self._listener is not None:
-            self._listener.close()
 
-    async def reload(self) -> None:
+    def reload(self) -> None:
         """Serve new connections with the identity as its files are now; broken files keep the old one."""
         if self._credentials is None:
             return
@@ -117,23 +114,12 @@ class CarrierServer:
             log.warning("carrier_identity_unreadable", problem=str(problem))
             return
         if changed:
-            await self._listen(self._credentials.current)
             log.info("carrier_identity_renewed")
-
-    async def _listen(self, tls: ssl.SSLContext) -> None:
-        """Listen with `tls`; an older listener of the same socket ends after the new one is there."""
-        assert self._runner is not None
-        assert self._listener is not None
-        older = self._site
-        self._site = web.SockSite(self._runner, self._listener.dup(), ssl_context=tls)
-        await self._site.start()
-        if older is not None:
-            await older.stop()
 
     async def _rotate(self) -> None:
         while True:
             await asyncio.sleep(self._reload_interval)
-            await self.reload()
+            self.reload()
 
     def _peer(self, request: web.Request) -> Peer:
         """Who is calling; a peer that is not enrolled gets a 403 instead of a connection."""

@@ -7,11 +7,12 @@ for a short time, and dies with the owner. Size and hash are checked where the b
 
 import asyncio
 import hashlib
+import os
 import secrets
-import tempfile
 import time
 from collections.abc import AsyncIterable, AsyncIterator
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -78,8 +79,7 @@ class Streams:
         """Let `peer` send a file of `size` bytes; raises TooLarge."""
         if not 0 <= size <= self._size_limit:
             raise TooLarge(f"a file of {size} bytes is over the limit of {self._size_limit}")
-        path = Path(tempfile.mktemp(dir=self._folder))  # noqa: S306 - opened exclusively when bytes come
-        return self._open(size, sha256, peer, path, outgoing=False)
+        return self._open(size, sha256, peer, self._folder / secrets.token_hex(16), outgoing=False)
 
     def take(self, handle: str, peer: Peer) -> Path:
         """The file that `peer` has sent; whoever takes it deletes it. Raises Denied when there is none."""
@@ -144,11 +144,16 @@ async def read_chunks(path: Path) -> AsyncIterator[bytes]:
 
 async def _store(transfer: _Transfer, chunks: AsyncIterable[bytes]) -> None:
     check = Check(transfer.ticket)
-    with await asyncio.to_thread(transfer.path.open, "xb") as file:
+    with await asyncio.to_thread(_create, transfer.path) as file:
         async for chunk in chunks:
             check.take(chunk)
             await asyncio.to_thread(file.write, chunk)
     check.finish()
+
+
+def _create(path: Path) -> BinaryIO:
+    """A new file that is its owner's alone from the first byte."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 def _measure(path: Path) -> tuple[int, str]:
