@@ -1,12 +1,16 @@
 """One kept HTTP client over a Unix socket, with the one question that matters: had the request left?"""
 
+import io
 from pathlib import Path
 
 import aiohttp
 
+from shared.sdk.errors import TooLarge
 from shared.sdk.wire import MAX_BODY_BYTES
 
 _JSON = "application/json"
+#: aiohttp writes larger bodies in one piece only as a stream
+_ONE_PIECE_BYTES = 1024 * 1024
 
 
 class NotConnected(Exception):
@@ -45,13 +49,17 @@ class UnixHttp:
     async def call(self, method: str, path: str, *, bearer: str, body: bytes = b"") -> tuple[int, bytes]:
         """Status and body of the reply.
 
-        Raises NotConnected or ReplyLost; time is limited by the caller, whose cancellation closes the connection.
+        Raises NotConnected, ReplyLost, or TooLarge before anything is sent. Time is limited by the caller,
+        whose cancellation closes the connection.
         """
+        if len(body) > MAX_BODY_BYTES:
+            raise TooLarge("the call is too large for the add-on")
         if self._session is None:
             raise NotConnected
         headers = {"Authorization": f"Bearer {bearer}", "Content-Type": _JSON}
+        data = io.BytesIO(body) if len(body) > _ONE_PIECE_BYTES else body or None
         try:
-            async with self._session.request(method, path, data=body or None, headers=headers) as reply:
+            async with self._session.request(method, path, data=data, headers=headers) as reply:
                 if (reply.content_length or 0) > MAX_BODY_BYTES:
                     raise ReplyLost
                 return reply.status, await reply.read()
