@@ -1,8 +1,9 @@
 """`python -m services.simulators`: the simulators alone, until SIGTERM or SIGINT."""
 
 import argparse
-import asyncio
 from pathlib import Path
+
+import uvloop
 
 from services.simulators.app import Simulators
 from shared.lifecycle import stop_event
@@ -33,7 +34,7 @@ def main() -> None:
         contracts=chosen.contracts,
         demo_bot=chosen.demo_bot,
     )
-    asyncio.run(serve(simulators))
+    uvloop.run(serve(simulators))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,16 @@
 """Holds requests and answers against the written API descriptions, where these are at hand."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import orjson
+
+_REFERENCE = re.compile(r"&#(\d{4,6});")
+"""The Telegram description writes the emoji of reactions as character references of HTML."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +23,14 @@ class Violation:
 
 
 class Contract:
-    """One description document; a validator is compiled once for each definition that is used.
+    """One description document; a validator is compiled once in the process for each definition that is used.
 
     The validator library is imported here and nowhere else, so that a server without validation never loads it.
     """
 
     def __init__(self, path: Path, prefix: str) -> None:
-        self._document = orjson.loads(path.read_bytes())
+        text = path.read_text(encoding="utf-8")
+        self._document = orjson.loads(_REFERENCE.sub(lambda found: chr(int(found[1])), text))
         self._document.pop("$id", None)
         self._prefix = prefix
         self._names = self._definitions()
@@ -90,5 +96,6 @@ class Contracts:
         )
 
 
+@cache
 def _contract(path: Path, prefix: str) -> Contract | None:
     return Contract(path, prefix) if path.is_file() else None

@@ -24,7 +24,7 @@ class BadControl(web.HTTPBadRequest):
 
     def __init__(self, message: str, param: str = "") -> None:
         error = {"type": "invalid_request", "message": message, "param": param or None}
-        super().__init__(body=orjson.dumps({"error": error}), content_type="application/json")
+        super().__init__(text=orjson.dumps({"error": error}).decode(), content_type="application/json")
 
 
 def answer(body: Any, *, status: int = 200) -> web.Response:

@@ -52,7 +52,8 @@ class ModelApi:
 
     async def _handle(self, name: str, run: Answer, request: web.Request) -> web.StreamResponse:
         body, problem = await _body(request)
-        call = self._platform.calls.received(name, orjson.dumps(body, default=_logged))
+        logged = orjson.dumps(body, default=_logged, option=orjson.OPT_PASSTHROUGH_DATACLASS)
+        call = self._platform.calls.received(name, logged)
         status = UNANSWERED
         try:
             effect = partial(self._respond, run, request, body, problem)

@@ -7,6 +7,7 @@ export class Chat {
   #view;
   #person = null;
   #bubbles = new Map();
+  #held = null; // changes that came while the messages were being loaded
   #quiet = 0;
 
   constructor(bot, view) {
@@ -16,13 +17,16 @@ export class Chat {
 
   async open(person) {
     this.#person = person;
+    const held = (this.#held = []);
     const query = new URLSearchParams({ chat: person.id, bot: this.#bot.id });
     const { messages } = await (await fetch(`/_sim/telegram/messages?${query}`)).json();
-    if (person !== this.#person) return;
+    if (held !== this.#held) return; // another load has begun
+    this.#held = null;
     this.#bubbles.clear();
     this.#view.list.replaceChildren();
     this.#idle();
     for (const message of messages) this.#show(message);
+    for (const change of held) this.#take(change);
     this.#view.empty.hidden = this.#bubbles.size > 0;
   }
 
@@ -44,7 +48,8 @@ export class Chat {
 
   #take(change) {
     if (change.bot !== this.#bot.id || change.chat !== this.#person?.id) return;
-    if (change.kind === "message") this.#show(change.message);
+    if (this.#held) this.#held.push(change);
+    else if (change.kind === "message") this.#show(change.message);
     else if (change.kind === "draft") this.#showDraft(change.draft.text);
     else this.#say("typing…", "typing", change.seconds);
   }

@@ -11,6 +11,8 @@ const ELEMENTS = {
   expandable_blockquote: "blockquote",
 };
 
+const BLOCKS = new Set(["pre", "blockquote", "expandable_blockquote"]);
+
 export function drawText(text, entities, from = 0, to = text.length) {
   const fragment = document.createDocumentFragment();
   let at = from;
@@ -21,9 +23,9 @@ export function drawText(text, entities, from = 0, to = text.length) {
     const element = elementFor(entity, text.slice(entity.offset, end));
     element.append(drawText(text, entities.slice(index + 1), entity.offset, end));
     fragment.append(element);
-    at = end;
+    at = BLOCKS.has(entity.type) && text[end] === "\n" ? end + 1 : end; // a block ends its line by itself
   });
-  fragment.append(text.slice(at, to));
+  fragment.append(text.slice(Math.min(at, to), to));
   return fragment;
 }
 

@@ -52,7 +52,7 @@ class TelegramApi:
         chat = params.get("chat_id")
         call = self._platform.calls.received(
             method,
-            orjson.dumps(params, default=_logged),
+            orjson.dumps(params, default=_logged, option=orjson.OPT_PASSTHROUGH_DATACLASS),
             bot=bot.id if bot else None,
             chat=chat if isinstance(chat, int) else None,
         )

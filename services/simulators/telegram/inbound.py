@@ -47,13 +47,13 @@ class Event(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     def __post_init__(self) -> None:
         shorthand = (self.chat, self.sender, self.text)
         if self.update is not None and any(part is not None for part in shorthand):
-            raise ValueError("`update` stands alone: `chat`, `from` and `text` are of the shorthand")
+            raise ValueError("the field `update` stands alone: chat, from and text are of the shorthand")
         if self.update is None:
             for name, part in zip(("chat", "from", "text"), shorthand, strict=True):
                 if part is None:
                     raise ValueError(f"the field `{name}` is missing")
         elif "update_id" in self.update or len(self.update) != 1:
-            raise ValueError("`update` holds exactly one kind of content and no `update_id`")
+            raise ValueError("the field `update` holds exactly one kind of content and no update_id")
 
 
 class UnknownMessage(ValueError):
