@@ -29,6 +29,8 @@ log = structlog.get_logger(__name__)
 POLL_MARGIN = 15.0
 #: seconds for one preview: a final answer waits for it at most so long
 PREVIEW_SECONDS = 8.0
+#: seconds after which a preview may be tried again whose working message is not sent yet
+NOT_SENT_YET = 0.2
 
 
 class ConnectorCalls:
@@ -79,7 +81,7 @@ class ConnectorCalls:
             result: PollResult = await self._op(access, "poll", args, request.wait_seconds + POLL_MARGIN)
             return result
         except asyncio.CancelledError:
-            if task not in running and self._authority.terms.get(request.shard, 0) > call.term:
+            if self._authority.terms.get(request.shard, 0) > call.term:
                 raise CallerFenced("a newer leader polls this shard") from None
             raise
         finally:
@@ -115,14 +117,13 @@ class ConnectorCalls:
         addon = self._addons.serving(access.kind, access.addon)
         kind = addon.kind(access.kind)
         assert kind is not None, "serving() answers with an add-on of that kind"
-        message = await deliveries.working_message(self._database, call.turn, call.epoch)
-        if message is None or message.lane_binding != request.binding_id:
-            raise CallerFenced("this turn shows no more previews")
+        message = await self._working_message(request, call)
+        if not message.platform_id:
+            return ops.Shown(shown=False, wait_seconds=NOT_SENT_YET)
         key = (request.binding_id, message.platform_chat, message.platform_id)
         async with self._locks.hold(key) as hold:
             # Again under the lock: the final answer may have been sent while this waited.
-            if await deliveries.working_message(self._database, call.turn, call.epoch) is None:
-                raise CallerFenced("this turn shows no more previews")
+            await self._working_message(request, call)
             wait = self._pacer.preview_wait(
                 request.binding_id,
                 message.platform_chat,
@@ -142,6 +143,12 @@ class ConnectorCalls:
                 hold.doubtful = True
                 raise
         return ops.Shown(shown=True)
+
+    async def _working_message(self, request: ops.Preview, call: Call) -> deliveries.WorkingMessage:
+        message = await deliveries.working_message(self._database, call.turn, call.epoch)
+        if message is None or message.lane_binding != request.binding_id:
+            raise CallerFenced("this turn shows no more previews")
+        return message
 
     async def _me(self, access: Access, *, take_over: bool = False) -> Me:
         me: Me = await self._op(access, "me", MeArgs(take_over), 15.0)

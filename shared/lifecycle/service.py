@@ -1,4 +1,4 @@
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 import structlog
 
@@ -18,6 +18,9 @@ class Service(Protocol):
     async def stop(self) -> None: ...
 
 
+Started = TypeVar("Started", bound=Service)
+
+
 class Stack:
     """Starts services in order and stops them in reverse; a failed start undoes what had started."""
 
@@ -25,8 +28,11 @@ class Stack:
         self._services = list(services)
         self._started: list[Service] = []
 
-    def add(self, service: Service) -> None:
-        self._services.append(service)
+    async def enter(self, service: Started) -> Started:
+        """Start one more service; `stop` will stop it first."""
+        await service.start()
+        self._started.append(service)
+        return service
 
     async def start(self) -> None:
         try:

@@ -105,7 +105,7 @@ async def waiting_lanes(connection: Connection, limit: int) -> list[Lane]:
 
 
 async def working_message(connection: Connection, turn_id: int, epoch: int) -> WorkingMessage | None:
-    """Where the working message of a running turn is; None when the turn is over, fenced, or it was not sent."""
+    """Where the working message of a running turn is, without an ID before it was sent; None when fenced or over."""
     row = await connection.fetchrow(_WORKING_MESSAGE, turn_id, epoch)
     return WorkingMessage(**dict(row)) if row else None
 
@@ -201,5 +201,5 @@ FROM deliveries WHERE binding_id = $1 AND state IN ('failed', 'unknown') ORDER B
 _WORKING_MESSAGE = """
 SELECT d.binding_id AS lane_binding, d.platform_chat, d.thread, d.platform_id, b.revision
 FROM turns t JOIN deliveries d ON d.id = t.working_id JOIN bindings b ON b.id = d.binding_id
-WHERE t.id = $1 AND t.epoch = $2 AND t.state = 'running' AND d.state = 'sent'
+WHERE t.id = $1 AND t.epoch = $2 AND t.state = 'running'
 """

@@ -32,6 +32,22 @@ class Cursor:
     position: str
 
 
+@dataclass(frozen=True, slots=True)
+class StoredCursor:
+    """The read position as it is stored, with the term that wrote it."""
+
+    account_epoch: int
+    position: str
+    term: int
+
+
+async def read_cursor(connection: Connection, binding_id: str) -> StoredCursor | None:
+    row = await connection.fetchrow(
+        "SELECT account_epoch, position, term FROM binding_cursor WHERE binding_id = $1", binding_id
+    )
+    return StoredCursor(**dict(row)) if row else None
+
+
 async def store_poll(
     connection: Connection, cursor: Cursor, *, term: int, position: str, messages: Sequence[Inbound]
 ) -> Stored:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import asyncpg
 import structlog
 
-from shared.store.database import CONNECTION_ERRORS, Database, StoreUnavailable
+from shared.store.database import CONNECTION_ERRORS, Connection, Database, StoreUnavailable
 
 log = structlog.get_logger(__name__)
 
@@ -70,22 +70,32 @@ class Lease:
         """Seconds until this term is no longer trusted; 0 when it is not held."""
         return max(0.0, self._trusted_until - self._clock()) if self.term else 0.0
 
-    async def try_acquire(self) -> bool:
-        """Try once to win; False when another holds it. Raises StoreUnavailable."""
+    async def try_acquire(self, *, whatever_the_lease: bool = True) -> bool:
+        """Try once to win; False when another holds it. Raises StoreUnavailable.
+
+        A leader needs the lock alone. With `whatever_the_lease` off, the lease must also be released or run out:
+        its holder may have lost only its session.
+        """
         sent = self._clock()
         try:
             connection = await self._open()
             if not await connection.fetchval("SELECT pg_try_advisory_lock($1, $2)", *self._lock):
                 await self._end_silent_holder(connection)
                 return False
-            self.term = int(await connection.fetchval(_WIN, *self._key, self._holder))
+            self.term = await self._win(connection, whatever_the_lease) or 0
         except CONNECTION_ERRORS as problem:
             await self._drop()
             raise StoreUnavailable(
                 f"the election lost its connection ({type(problem).__name__})"
             ) from problem
         self._trusted_until = sent + self._timing.trust
-        return True
+        return self.term > 0
+
+    async def _win(self, connection: asyncpg.Connection, whatever_the_lease: bool) -> int | None:
+        term: int | None = await connection.fetchval(
+            _WIN, *self._key, self._holder, whatever_the_lease, self._timing.takeover
+        )
+        return term
 
     async def renew(self) -> bool:
         """Renew the term; False when it is lost. The old trust stays until then, never longer."""
@@ -142,11 +152,41 @@ class Lease:
             log.warning("silent_lease_holder_ended", lease=self._key[0], shard=self._key[1])
 
 
+@dataclass(frozen=True, slots=True)
+class LeaseRow:
+    """A lease as it is stored; `age_seconds` is the time since it was renewed."""
+
+    name: str
+    shard: int
+    term: int
+    holder: str
+    released: bool
+    age_seconds: float
+
+
+async def read(connection: Connection, name: str) -> list[LeaseRow]:
+    """The leases of a name, by shard."""
+    rows = await connection.fetch(_READ, name)
+    return [LeaseRow(**dict(row)) for row in rows]
+
+
+async def renew_term(connection: Connection, name: str, holder: str, term: int) -> bool:
+    """Renew shard 0 of a lease over any connection; False when it is no longer this holder's term."""
+    return bool(await connection.fetchval(_RENEW, name, 0, holder, term))
+
+
+_READ = """
+SELECT name, shard, term, holder, released,
+  extract(epoch FROM clock_timestamp() - renewed_at)::double precision AS age_seconds
+FROM leases WHERE name = $1 ORDER BY shard
+"""
+
 _WIN = """
 INSERT INTO leases AS l (name, shard, term, holder, backend_pid, renewed_at, released)
 VALUES ($1, $2, 1, $3, pg_backend_pid(), clock_timestamp(), false)
 ON CONFLICT (name, shard) DO UPDATE SET term = l.term + 1, holder = $3, backend_pid = pg_backend_pid(),
   renewed_at = clock_timestamp(), released = false
+WHERE $4 OR l.released OR l.renewed_at < clock_timestamp() - make_interval(secs => $5::double precision)
 RETURNING term
 """
 

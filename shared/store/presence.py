@@ -29,11 +29,11 @@ class FrontendRow:
 class Presence:
     """The row and the lock of this frontend; `beat` renews both and restores a lost session."""
 
-    def __init__(
-        self, database: Database, *, frontend: str, version: str, url: str, lease_seconds: float
-    ) -> None:
+    def __init__(self, database: Database, *, frontend: str, version: str, lease_seconds: float) -> None:
         self._database = database
-        self._row = (frontend, version, url)
+        self.url = ""
+        self._frontend = frontend
+        self._version = version
         self._lease = lease_seconds
         self._connection: asyncpg.Connection | None = None
         self._key = 0
@@ -43,15 +43,17 @@ class Presence:
         """Register. Raises StoreUnavailable when another living frontend has this ID."""
         connection = await self._database.own_connection("presence")
         try:
-            self._key = await connection.fetchval(_REGISTER, *self._row, self._lease)
+            self._key = await connection.fetchval(
+                _REGISTER, self._frontend, self._version, self.url, self._lease
+            )
             self._locked = await connection.fetchval(_TRY_LOCK, KEY_FRONTEND, self._key)
             if not self._locked:
                 raise StoreUnavailable(
-                    f"another frontend with the ID {self._row[0]} runs: give each its own TRUNKLINE_FRONTEND_ID"
+                    f"another frontend with the ID {self._frontend} runs: give each its own TRUNKLINE_FRONTEND_ID"
                 )
             # What an earlier process of this ID left running may be taken by anybody, this one included.
             await connection.execute(
-                "UPDATE turns SET holder = '' WHERE holder = $1 AND state = 'running'", self._row[0]
+                "UPDATE turns SET holder = '' WHERE holder = $1 AND state = 'running'", self._frontend
             )
         except BaseException:
             await connection.close(timeout=1.0)
@@ -63,12 +65,14 @@ class Presence:
         try:
             if self._connection is None or self._connection.is_closed():
                 self._connection = await self._database.own_connection("presence")
-                self._key = await self._connection.fetchval(_REGISTER, *self._row, self._lease)
+                self._key = await self._connection.fetchval(
+                    _REGISTER, self._frontend, self._version, self.url, self._lease
+                )
                 self._locked = False
             if not self._locked:
                 # After a lost session its lock may be held for a while; waiting would keep the lease from renewal.
                 self._locked = await self._connection.fetchval(_TRY_LOCK, KEY_FRONTEND, self._key)
-            await self._connection.execute(_BEAT, self._row[0], self._lease)
+            await self._connection.execute(_BEAT, self._frontend, self._lease)
         except CONNECTION_ERRORS as problem:
             await self._drop()
             raise StoreUnavailable(f"the presence session was lost ({type(problem).__name__})") from problem
@@ -78,7 +82,7 @@ class Presence:
         if self._connection is not None and not self._connection.is_closed():
             # Unheard, the lock still falls with the session, and the lease with time.
             with contextlib.suppress(*CONNECTION_ERRORS):
-                await self._connection.execute(_LEAVE, self._row[0], timeout=2.0)
+                await self._connection.execute(_LEAVE, self._frontend, timeout=2.0)
         await self._drop()
 
     async def _drop(self) -> None:

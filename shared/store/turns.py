@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from shared.domain.records import Agent, Message, Turn
+from shared.domain.records import Agent, Message, ReplyMode, Turn
 from shared.store.database import Connection
 from shared.store.presence import ALIVE, KEY_FRONTEND
 
@@ -89,10 +89,26 @@ class Request:
     """What one model request reads. `number` counts the requests of the turn from 1."""
 
     number: int
+    read_seq: int
     agent: Agent | None
     model_allowed: bool
     user_enabled: bool
+    place: "Destination"
     messages: list[Message]
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where the answer goes. `binding_id` is empty for a chat of the web, or when the binding is gone."""
+
+    binding_id: str
+    platform_chat: str
+    thread: str
+    direct: bool
+    kind: str
+    addon: str
+    reply_mode: ReplyMode
+    working_id: int | None
 
 
 async def next_request(connection: Connection, turn: Turn, *, history: int) -> Request | None:
@@ -114,7 +130,9 @@ async def next_request(connection: Connection, turn: Turn, *, history: int) -> R
             tuple(row["addons"]),
             tuple(row["grants"]),
         )
-    return Request(row["requests"], agent, row["model_allowed"], row["user_enabled"], messages)
+    place = Destination(*(row[name] for name in Destination.__slots__))
+    allowed, enabled = row["model_allowed"], row["user_enabled"]
+    return Request(row["requests"], row["read_seq"], agent, allowed, enabled, place, messages)
 
 
 async def add_reply(connection: Connection, turn: Turn, message: NewMessage) -> int | None:
@@ -240,13 +258,17 @@ _NEXT_REQUEST = """
 WITH t AS (
   UPDATE turns SET requests = turns.requests + 1, read_seq = c.next_seq - 1
   FROM chats c WHERE turns.id = $1 AND turns.epoch = $2 AND turns.state = 'running' AND c.id = turns.chat_id
-  RETURNING turns.requests, turns.read_seq, turns.user_id, c.agent_id
+  RETURNING turns.requests, turns.read_seq, turns.user_id, turns.working_id, c.agent_id, c.binding_id,
+    c.platform_chat, c.thread, c.direct
 )
-SELECT t.requests, t.read_seq, a.id AS agent_id, a.name, a.model, a.instructions, a.tools, a.addons, a.grants,
+SELECT t.requests, t.read_seq, t.working_id, coalesce(b.id, '') AS binding_id, t.platform_chat, t.thread, t.direct,
+  coalesce(b.kind, '') AS kind, coalesce(b.addon, '') AS addon, coalesce(b.reply_mode, 'off') AS reply_mode,
+  a.id AS agent_id, a.name, a.model, a.instructions, a.tools, a.addons, a.grants,
   u.disabled_at IS NULL AS user_enabled,
   NOT EXISTS (SELECT FROM model_allowlist m WHERE m.user_id = t.user_id)
     OR EXISTS (SELECT FROM model_allowlist m WHERE m.user_id = t.user_id AND m.model = a.model) AS model_allowed
 FROM t JOIN users u ON u.id = t.user_id LEFT JOIN agents a ON a.id = t.agent_id
+LEFT JOIN bindings b ON b.id = t.binding_id
 """
 
 _HISTORY = """

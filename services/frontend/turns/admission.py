@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from shared.config.sections import Limits
-from shared.domain.records import Binding, Lane, Part, Turn
+from shared.domain.records import Binding, Lane, Part, ReplyMode, Turn
 from shared.i18n import say
 from shared.sdk.ops import Inbound
 from shared.store import Connection, admission, deliveries, turns
@@ -197,8 +197,9 @@ async def _append(
         return
     last = admitted[-1][0].message
     senders = [(entry.message.sender.id, entry.message.sender.name) for entry, _ in admitted]
+    reply_to = "" if last.direct else last.id
     turn = await begin(
-        connection, lane, binding, head, holder=holder, reply_to="" if last.direct else last.id
+        connection, lane, head, holder=holder, reply_mode=binding.reply_mode, reply_to=reply_to
     )
     await turns.add_senders(connection, turn.id, senders)
     outcome.started.append(turn)
@@ -206,11 +207,11 @@ async def _append(
 
 
 async def begin(
-    connection: Connection, lane: Lane, binding: Binding, head: turns.Head, *, holder: str, reply_to: str
+    connection: Connection, lane: Lane, head: turns.Head, *, holder: str, reply_mode: ReplyMode, reply_to: str
 ) -> Turn:
     """Claim a locked chat and plan the working message, where the reply mode has one (ANS-11, ANS-21)."""
     turn = await turns.start(connection, head, holder, origin="message")
-    if binding.reply_mode == "off":
+    if reply_mode == "off":
         return turn
     text = say("working")
     part = Part(
@@ -220,6 +221,18 @@ async def begin(
     (working,) = await deliveries.plan(connection, lane, [part])
     await turns.set_working(connection, turn.id, working)
     return Turn(turn.id, turn.chat_id, turn.user_id, turn.agent_id, turn.binding_id, turn.epoch, working)
+
+
+async def claim(connection: Connection, chat_id: str, lane: Lane | None, *, holder: str) -> Turn | None:
+    """Start a turn for a waiting chat of a binding (`lane`) or of the web; None when there is nothing to do."""
+    facts = await admission.lock_lane(connection, lane) if lane is not None else None
+    head = await turns.lock_chat(connection, chat_id, skip_locked=True)
+    if head is None or head.turn_id is not None or not head.unread:
+        return None
+    if lane is None or facts is None:
+        return await turns.start(connection, head, holder, origin="web")
+    mode = facts.binding.reply_mode
+    return await begin(connection, lane, head, holder=holder, reply_mode=mode, reply_to="")
 
 
 def _chat_message(entry: Waiting, verdict: Verdict) -> NewMessage:

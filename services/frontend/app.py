@@ -1,0 +1,121 @@
+"""One frontend: what it is made of, in the order in which it starts."""
+
+import secrets
+import socket
+
+from services.frontend.api import build_app
+from services.frontend.api.services import Services
+from services.frontend.catalog import Catalog
+from services.frontend.leader.election import Election, Term
+from services.frontend.leader.polling import Polling
+from services.frontend.model import ModelClient
+from services.frontend.readiness import Readiness
+from services.frontend.turns.pool import TurnPool
+from services.frontend.turns.runner import TurnRunner
+from shared.bus import Bus
+from shared.bus.connect import bus_for
+from shared.carrier import Carrier
+from shared.config import Settings
+from shared.lifecycle import Service, Stack, Tasks
+from shared.observe.health import Health
+from shared.observe.http import HttpServer
+from shared.store import Database
+from shared.store.open import Store, key_ring
+from shared.store.presence import Presence
+from shared.version import VERSION
+
+
+class Frontend:
+    """A Service. `carrier` is how it reaches the owner: over the wire, or directly in the combined form."""
+
+    def __init__(self, settings: Settings, carrier: Carrier) -> None:
+        self.id = settings.frontend.id or f"{socket.gethostname()}-{secrets.token_hex(3)}"
+        self.url = ""
+        self.health = Health("frontend", VERSION)
+        self._settings = settings
+        self._carrier = carrier
+        self._stack = Stack()
+
+    async def start(self) -> None:
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.stop()
+            raise
+        self.health.ready = True
+
+    async def stop(self) -> None:
+        """Not ready, leadership over, turns ended or handed over, then everything else in reverse."""
+        self.health.ready = False
+        await self._stack.stop()
+
+    async def _start(self) -> None:
+        settings = self._settings
+        database = (await self._stack.enter(Store(settings.database, name=self.id))).database
+        ring = await key_ring(settings.sealing, database)
+        bus = await self._stack.enter(bus_for(settings.nats, name=self.id))
+        if isinstance(self._carrier, Service):
+            await self._stack.enter(self._carrier)
+        model = await self._stack.enter(ModelClient(settings.model))
+        catalog = Catalog(database)
+        readiness = Readiness(database, bus)
+        readiness.watch(self.health)
+        presence = Presence(
+            database, frontend=self.id, version=VERSION, lease_seconds=settings.turns.lease_seconds
+        )
+        pool = self._pool(database, bus, model, catalog, presence)
+        services = Services(settings, database, bus, self._carrier, ring, model, catalog, pool, self.id)
+        http = HttpServer(build_app(services, self.health), settings.http.host, settings.http.port)
+        await self._stack.enter(http)
+        self.url = presence.url = http.url
+        await self._stack.enter(pool)
+        for shard in range(settings.poll.shards):
+            await self._stack.enter(self._election(services, shard, readiness))
+
+    def _pool(
+        self, database: Database, bus: Bus, model: ModelClient, catalog: Catalog, presence: Presence
+    ) -> TurnPool:
+        settings = self._settings
+        running = Tasks("running")
+        runner = TurnRunner(
+            database=database,
+            bus=bus,
+            carrier=self._carrier,
+            model=model,
+            catalog=catalog,
+            settings=settings.turns,
+            holder=self.id,
+            tasks=running,
+        )
+        return TurnPool(
+            database=database,
+            bus=bus,
+            runner=runner,
+            presence=presence,
+            tasks=running,
+            settings=settings.turns,
+            limits=settings.limits,
+            holder=self.id,
+            max_turns=settings.frontend.max_turns,
+            grace_seconds=settings.frontend.grace_seconds,
+        )
+
+    def _election(self, services: Services, shard: int, readiness: Readiness) -> Election:
+        def duties(term: Term) -> Polling:
+            return Polling(
+                database=services.database,
+                bus=services.bus,
+                carrier=services.carrier,
+                settings=self._settings.poll,
+                term=term,
+                on_poll=readiness.poll_completed,
+            )
+
+        return Election(
+            database=services.database,
+            bus=services.bus,
+            settings=self._settings.leader,
+            holder=self.id,
+            shard=shard,
+            duties=duties,
+        )

@@ -1,0 +1,250 @@
+"""Which turns this frontend runs: admission of lanes, claims, takeover of orphans, and the hand-over at a stop.
+
+Signals make things happen soon; the sweep finds what a lost signal left behind; the watch finds turns whose frontend
+is gone (its lock fell) or silent (its lease ended).
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import structlog
+
+from services.frontend.turns import admission
+from shared.bus import Bus, subjects
+from shared.config.sections import Limits
+from shared.config.sections import Turns as TurnSettings
+from shared.domain.errors import CallerFenced
+from shared.domain.records import Lane, Turn
+from shared.lifecycle import Tasks
+from shared.store import Database, StoreUnavailable, intake, turns
+from shared.store.presence import Presence
+
+log = structlog.get_logger(__name__)
+
+#: seconds before a turn that hit a database outage goes on
+STORE_PAUSE = 0.25
+#: what one sweep or one look takes at most
+SWEEP = 200
+#: how often a turn that fails for an unknown reason is tried, before its sender gets a sentence
+BROKEN_RETRIES = 3
+
+
+class Runs(Protocol):
+    """What runs one turn; see `TurnRunner`."""
+
+    async def run(self, turn: Turn) -> Turn | None: ...
+
+    async def give_up(self, turn: Turn) -> Turn | None: ...
+
+
+class TurnPool:
+    """All turns of one frontend. A Service."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        bus: Bus,
+        runner: Runs,
+        presence: Presence,
+        tasks: Tasks,
+        settings: TurnSettings,
+        limits: Limits,
+        holder: str,
+        max_turns: int,
+        grace_seconds: float,
+    ) -> None:
+        self._database = database
+        self._bus = bus
+        self._runner = runner
+        self._presence = presence
+        self._run_tasks = tasks
+        self._settings = settings
+        self._limits = limits
+        self._holder = holder
+        self._max_turns = max_turns
+        self._grace = grace_seconds
+        self._tasks = Tasks("turns")
+        self._running: dict[int, Turn] = {}
+        self._lanes: dict[Lane, bool] = {}
+        self._draining = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def running(self) -> int:
+        """How many turns run here now."""
+        return len(self._running)
+
+    async def start(self) -> None:
+        await self._presence.enter()
+        self._bus.subscribe(subjects.INBOUND_READY, self._on_ready, queue="admission")
+        self._bus.subscribe(subjects.FRONTEND_GONE, self._on_frontend_gone)
+        self._tasks.run("beat", self._repeat(self._settings.renew_seconds, self._presence.beat))
+        self._tasks.run("watch", self._repeat(self._settings.watch_seconds, self._take_over_orphans))
+        self._tasks.run("sweep", self._repeat(self._settings.sweep_seconds, self._sweep))
+
+    async def stop(self) -> None:
+        """Take nothing new, let running turns end within the grace time, hand the rest over."""
+        self._draining = True
+        if self._running:
+            try:
+                async with asyncio.timeout(self._grace):
+                    await self._idle.wait()
+            except TimeoutError:
+                log.info("turns_handed_over", count=len(self._running))
+        left = list(self._running.values())
+        await self._run_tasks.stop()
+        await self._tasks.stop()
+        if left:
+            try:
+                await turns.hand_over(self._database, left)
+            except StoreUnavailable:
+                log.info("hand_over_unheard")
+        await self._presence.leave()
+        self._bus.publish(subjects.FRONTEND_GONE, subjects.FrontendGone(id=self._holder))
+
+    def admit(self, lane: Lane) -> None:
+        """Something may wait in this lane. Cheap, and safe to call too often."""
+        if self._draining:
+            return
+        if lane in self._lanes:
+            self._lanes[lane] = True
+            return
+        self._lanes[lane] = False
+        self._tasks.run("admit", self._admit(lane))
+
+    def run(self, turn: Turn) -> None:
+        """Run a turn that this frontend has claimed."""
+        self._running[turn.id] = turn
+        self._idle.clear()
+        self._run_tasks.run("turn", self._run(turn))
+
+    # -- signals and sweeps -----------------------------------------------------------------------------
+
+    async def _on_ready(self, key: str, ready: subjects.InboundReady) -> None:  # noqa: ARG002
+        self.admit(Lane(ready.binding, ready.chat))
+
+    async def _on_frontend_gone(self, key: str, gone: subjects.FrontendGone) -> None:  # noqa: ARG002
+        if gone.id != self._holder:
+            await self._try("take_over", self._take_over_orphans)
+
+    async def _repeat(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await self._try(getattr(work, "__name__", "work"), work)
+            await asyncio.sleep(seconds * random.uniform(0.9, 1.1))  # noqa: S311 - spreads the frontends
+
+    async def _try(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except StoreUnavailable as problem:
+            log.info("waiting_for_the_database", work=name, problem=str(problem))
+
+    async def _sweep(self) -> None:
+        if self._draining:
+            return
+        age = self._settings.sweep_seconds
+        for binding_id, chat in await intake.waiting_lanes(self._database, older_than=age, limit=SWEEP):
+            self.admit(Lane(binding_id, chat))
+        for chat_id, binding_id, platform_chat in await turns.waiting_chats(
+            self._database, older_than=age, limit=SWEEP
+        ):
+            if not self._may_claim():
+                return
+            await self.claim(chat_id, Lane(binding_id, platform_chat) if binding_id else None)
+
+    async def _take_over_orphans(self) -> None:
+        if self._draining:
+            return
+        for orphan in await turns.orphans(self._database, SWEEP):
+            if orphan.id in self._running and self._running[orphan.id].epoch == orphan.epoch:
+                # Ours, with our own presence in doubt: going on under a new epoch would only fence ourselves.
+                continue
+            if not self._may_claim():
+                return
+            taken = await turns.take_over(self._database, orphan, self._holder)
+            if taken is not None:
+                log.info("turn_taken_over", turn=taken.id, epoch=taken.epoch)
+                self.run(taken)
+
+    def _may_claim(self) -> bool:
+        return not self._draining and len(self._running) < self._max_turns
+
+    # -- admission and claims ---------------------------------------------------------------------------
+
+    async def _admit(self, lane: Lane) -> None:
+        try:
+            while True:
+                self._lanes[lane] = False
+                try:
+                    outcome = await self._admit_once(lane)
+                except StoreUnavailable as problem:
+                    log.info("admission_waits_for_the_database", problem=str(problem))
+                    return  # the sweep comes back to it
+                if not (outcome.more or self._lanes[lane]):
+                    return
+        finally:
+            self._lanes.pop(lane, None)
+
+    async def _admit_once(self, lane: Lane) -> admission.Outcome:
+        async with self._database.transaction() as connection:
+            outcome = await admission.admit(
+                connection, lane, holder=self._holder, limits=self._limits, claim=self._may_claim()
+            )
+        if outcome.planned:
+            self._bus.publish(subjects.SEND, subjects.Send(chats=[lane.platform_chat]), key=lane.binding_id)
+        for turn in outcome.started:
+            self.run(turn)
+        for chat_id in [*outcome.joined, *(turn.chat_id for turn in outcome.started)]:
+            self._bus.publish(subjects.CHAT, subjects.ChatEvent(kind="message"), key=chat_id)
+        if outcome.switched_off:
+            self._bus.publish(subjects.BINDING_CHANGED, subjects.BindingChanged(), key=lane.binding_id)
+            self._bus.publish(subjects.NOTIFY, subjects.Notify(), key=outcome.switched_off)
+        return outcome
+
+    async def claim(self, chat_id: str, lane: Lane | None) -> None:
+        """Start a turn for a chat that waits, if it still does and nobody else has it."""
+        async with self._database.transaction() as connection:
+            turn = await admission.claim(connection, chat_id, lane, holder=self._holder)
+        if turn is None:
+            return
+        if turn.working_id is not None and lane is not None:
+            self._bus.publish(subjects.SEND, subjects.Send(chats=[lane.platform_chat]), key=lane.binding_id)
+        self.run(turn)
+
+    # -- running ----------------------------------------------------------------------------------------
+
+    async def _run(self, turn: Turn) -> None:
+        try:
+            following = await self._run_to_its_end(turn)
+        finally:
+            if self._running.get(turn.id) is turn:
+                del self._running[turn.id]
+            if not self._running:
+                self._idle.set()
+        if following is not None:
+            if self._draining:
+                await turns.hand_over(self._database, [following])
+            else:
+                self.run(following)
+
+    async def _run_to_its_end(self, turn: Turn) -> Turn | None:
+        """Run through outages of the database; a turn that breaks again and again ends with a sentence."""
+        broken = 0
+        while True:
+            try:
+                if broken >= BROKEN_RETRIES:
+                    return await self._runner.give_up(turn)
+                return await self._runner.run(turn)
+            except CallerFenced:
+                log.info("turn_fenced", turn=turn.id, epoch=turn.epoch)
+                return None
+            except StoreUnavailable:
+                await asyncio.sleep(STORE_PAUSE)
+            except Exception:
+                broken += 1
+                if broken > BROKEN_RETRIES:
+                    raise
+                log.exception("turn_broke", turn=turn.id)
