@@ -1,7 +1,8 @@
-"""For add-on authors: typed ops, the errors, the process runtime and a test harness.
+"""For add-on authors and for the host that runs add-ons.
 
-- `ops`: what travels between host and add-on.
-- `manifest`: the manifest and its checks.
-- `runtime`: runs an add-on as a process (sockets, credential, health, parent watch).
+- `addon`: what an add-on declares; `errors`: the failures that its ops raise; `host`: what it may ask of the host.
+- `runtime`: the process of an add-on (sockets, credential, parent watch); `server`: the protocol's answering end.
+- `client`: the protocol's calling end, used by the host.
 - `harness`: runs an add-on inside a test, without an owner.
+- `ops`, `manifest`: what travels, and what a manifest may say; `wire`, `unixhttp`: how it travels.
 """

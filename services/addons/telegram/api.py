@@ -39,6 +39,10 @@ class File(msgspec.Struct):
     file_size: int | None = None
 
 
+class Content(msgspec.Struct):
+    """Content of which only the presence matters."""
+
+
 class ReplyTo(msgspec.Struct, rename={"sender": "from"}):
     message_id: int
     sender: User | None = None
@@ -66,19 +70,19 @@ class Message(msgspec.Struct, rename={"sender": "from"}):
     video: File | None = None
     video_note: File | None = None
     animation: File | None = None
-    sticker: msgspec.Raw | None = None
-    poll: msgspec.Raw | None = None
-    venue: msgspec.Raw | None = None
-    location: msgspec.Raw | None = None
-    contact: msgspec.Raw | None = None
-    dice: msgspec.Raw | None = None
-    game: msgspec.Raw | None = None
-    story: msgspec.Raw | None = None
-    invoice: msgspec.Raw | None = None
-    checklist: msgspec.Raw | None = None
-    paid_media: msgspec.Raw | None = None
-    giveaway: msgspec.Raw | None = None
-    rich_message: msgspec.Raw | None = None
+    sticker: Content | None = None
+    poll: Content | None = None
+    venue: Content | None = None
+    location: Content | None = None
+    contact: Content | None = None
+    dice: Content | None = None
+    game: Content | None = None
+    story: Content | None = None
+    invoice: Content | None = None
+    checklist: Content | None = None
+    paid_media: Content | None = None
+    giveaway: Content | None = None
+    rich_message: Content | None = None
 
 
 class Update(msgspec.Struct):
