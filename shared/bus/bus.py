@@ -95,10 +95,6 @@ class Subscription:
             return False
         return True
 
-    @property
-    def cancelled(self) -> bool:
-        return self._cancelled
-
     def cancel(self) -> None:
         """End it; a handler that runs is cancelled, unless it is the one that calls this."""
         self._cancelled = True

@@ -134,7 +134,7 @@ class NatsBus:
             ping_interval=10,
             error_cb=_on_error,
             disconnected_cb=_on_lost,
-            reconnected_cb=_on_back,
+            reconnected_cb=self._on_back,
             closed_cb=self._on_closed,
         )
 
@@ -142,15 +142,18 @@ class NatsBus:
         async def take(message: Msg) -> None:
             subscription.put(message.subject, message.data)
 
-        if subscription.cancelled or subscription not in self._subscriptions:
+        if subscription not in self._subscriptions:
             return
         try:
             attached = await client.subscribe(subscription.address, queue=subscription.queue, cb=take)
+            if subscription not in self._subscriptions:
+                await attached.unsubscribe()
+                return
             self._subscriptions[subscription] = attached
             # The server answers a ping after it has taken the subscription in.
             await client.flush(timeout=2)
         except (NatsError, OSError, TimeoutError):
-            return  # The connection broke; what is attached comes back with it.
+            return  # The connection broke; what is attached comes back with it, and is active then.
         subscription.activate()
 
     def _forget(self, subscription: Subscription) -> None:
@@ -176,6 +179,13 @@ class NatsBus:
             with contextlib.suppress(NatsError, OSError):
                 await self._client.flush(timeout=1)
 
+    async def _on_back(self) -> None:
+        """The client has renewed all that was attached."""
+        log.info("bus_back")
+        for subscription, attached in self._subscriptions.items():
+            if attached is not None:
+                subscription.activate()
+
     async def _on_closed(self) -> None:
         self._closed.set()
 
@@ -191,7 +201,3 @@ async def _on_error(problem: Exception) -> None:
 
 async def _on_lost() -> None:
     log.warning("bus_lost")
-
-
-async def _on_back() -> None:
-    log.info("bus_back")

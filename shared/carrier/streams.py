@@ -10,7 +10,7 @@ import hashlib
 import os
 import secrets
 import time
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -64,7 +64,15 @@ class _Transfer(msgspec.Struct):
 class Streams:
     """The owner's open transfers. Incoming files lie in `folder`; `lifetime` of a ticket is in seconds."""
 
-    def __init__(self, folder: Path, *, lifetime: float = 60.0, size_limit: int = 2 * 1024**3) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        lifetime: float = 60.0,
+        size_limit: int = 2 * 1024**3,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
         self._folder = folder
         self._lifetime = lifetime
         self._size_limit = size_limit
@@ -97,7 +105,7 @@ class Streams:
             self._drop(handle)
             raise
         transfer.state = "arrived"
-        transfer.expires = time.monotonic() + self._lifetime
+        transfer.expires = self._clock() + self._lifetime
 
     def send(self, handle: str, peer: Peer) -> tuple[Ticket, AsyncIterator[bytes]]:
         """The bytes of an offered file, which spends the ticket; raises Denied."""
@@ -111,7 +119,7 @@ class Streams:
             self._drop(handle)
 
     def _open(self, size: int, sha256: str, peer: Peer, path: Path, *, outgoing: bool) -> Ticket:
-        now = time.monotonic()
+        now = self._clock()
         for handle, transfer in list(self._transfers.items()):
             if transfer.expires < now and transfer.state != "moving":
                 self._drop(handle)
@@ -124,7 +132,7 @@ class Streams:
         if (
             found is None
             or (found.peer, found.state, found.outgoing) != (peer, state, outgoing)
-            or found.expires < time.monotonic()
+            or found.expires < self._clock()
         ):
             raise Denied("this handle is unknown, was used, has expired, or is not yours")
         return found
