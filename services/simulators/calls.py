@@ -44,6 +44,11 @@ class Call:
         return entry
 
 
+def compact(encoded: bytes) -> bytes:
+    """A copy that takes no more room than it needs: the encoder's own result keeps its whole buffer."""
+    return memoryview(encoded).tobytes()
+
+
 class CallLog:
     """Calls in the order they were received, numbered from 1; the oldest are forgotten first."""
 
@@ -65,7 +70,7 @@ class CallLog:
     def received(
         self, method: str, params: bytes, *, bot: int | None = None, chat: int | None = None
     ) -> Call:
-        call = Call(self._next, self._clock(), method, params, bot, chat)
+        call = Call(self._next, self._clock(), method, compact(params), bot, chat)
         self._next += 1
         self._calls.append(call)
         self._bytes += len(params)

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from services.simulators.calls import compact
 from services.simulators.telegram.errors import OTHER_READER, WEBHOOK_ACTIVE, WEBHOOK_SET, conflict
 
 FIRST_UPDATE = 100_001
@@ -39,10 +40,6 @@ class Updates:
         return len(self._queue)
 
     @property
-    def has_reader(self) -> bool:
-        return self._reader is not None
-
-    @property
     def allowed(self) -> list[str]:
         return sorted(self._allowed)
 
@@ -51,7 +48,7 @@ class Updates:
         number = self._next
         self._next += 1
         if kind in self._allowed or (not self._allowed and kind not in NOT_BY_DEFAULT):
-            body = orjson.dumps({"update_id": number, kind: content})
+            body = compact(orjson.dumps({"update_id": number, kind: content}))
             self._queue.append(_Update(number, self._clock(), body))
             if self._reader is not None and not self._reader.done():
                 self._reader.set_result(None)

@@ -4,6 +4,8 @@ from typing import Any
 import aiohttp
 import pytest
 
+from services.simulators.contracts import Contract
+from services.simulators.telegram import errors
 from tests.support.simulation import TOKEN, Sim
 from tests.support.spec import spec_path
 
@@ -407,3 +409,17 @@ async def test_without_validation_a_badly_typed_parameter_is_the_callers_mistake
     for params in wrong:
         status, _ = await lean.tg("sendMessage", chat_id=5001, text="x", **params)
         assert status == 400
+
+
+def test_every_refusal_is_one_of_the_platform_and_fits_its_contract() -> None:
+    contract = Contract(spec_path("contracts/telegram/bot-api.schema.json"), "#/$defs/")
+    own = [
+        *(errors.ApiError(*refusal) for refusal in errors.REFUSALS.values()),
+        *(errors.ApiError(401, words) for words in (errors.UNAUTHORIZED, errors.MALFORMED)),
+        *(errors.conflict(why) for why in (errors.OTHER_READER, errors.WEBHOOK_ACTIVE, errors.WEBHOOK_SET)),
+        errors.bad_request(errors.NOT_MODIFIED),
+        errors.flood(35),
+    ]
+    for error in own:
+        assert error.description in WORDS
+        assert contract.violation("ErrorResponse", error.body()) is None
