@@ -1,6 +1,6 @@
 """What the rest of the owner needs to know of running add-ons; `supervisor` provides it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from shared.sdk.client import AddonClient
@@ -14,6 +14,7 @@ class Running:
     id: str
     manifest: Manifest
     client: AddonClient
+    credential: str = field(default="", repr=False)
 
     def kind(self, kind: str) -> Kind | None:
         connector = self.manifest.capabilities.connector

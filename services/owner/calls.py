@@ -9,6 +9,7 @@ import structlog
 from services.owner.addons import Addons, Running
 from services.owner.authority import Authority
 from services.owner.credentials import Access, Credentials
+from services.owner.guard import guarded
 from services.owner.messages import MessageLocks
 from services.owner.pacing import Pacer
 from shared.carrier import Call, Handlers
@@ -56,11 +57,11 @@ class ConnectorCalls:
 
     def bind(self, handlers: Handlers) -> None:
         handlers.on(ops.ANNOUNCE, self.announce)
-        handlers.on(ops.POLL, self.poll)
-        handlers.on(ops.VERIFY, self.verify)
-        handlers.on(ops.TEST, self.test)
-        handlers.on(ops.TYPING, self.typing)
-        handlers.on(ops.PREVIEW, self.preview)
+        handlers.on(ops.POLL, guarded(self.poll))
+        handlers.on(ops.VERIFY, guarded(self.verify))
+        handlers.on(ops.TEST, guarded(self.test))
+        handlers.on(ops.TYPING, guarded(self.typing))
+        handlers.on(ops.PREVIEW, guarded(self.preview))
 
     async def announce(self, request: ops.Announce, call: Call) -> ops.Nothing:
         """Take note of a new leader; the polls of the one before end now, so that nobody waits for them."""

@@ -31,10 +31,14 @@ class Access:
 class Credentials:
     """Tokens by binding."""
 
-    def __init__(self, database: Database, ring: KeyRing) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._ring = ring
+        self._ring: KeyRing | None = None
         self._kept: OrderedDict[str, Access] = OrderedDict()
+
+    def unlock(self, ring: KeyRing) -> None:
+        """Use this ring from now on."""
+        self._ring = ring
 
     async def of(self, binding_id: str, revision: int = 0) -> Access:
         """The access of a binding that is at least at `revision`; 0 reads it anew.
@@ -66,6 +70,7 @@ class Credentials:
         """The token inside a sealed value that is tied to this binding (TOK-01, TOK-02)."""
         if not sealed:
             raise PlatformRefused("this connection has no token: save one", reason="credentials")
+        assert self._ring is not None, "nothing is opened before the start"
         try:
             return Secret(self._ring.open(sealed, record=store.token_record(binding_id)))
         except SealBroken as broken:

@@ -67,20 +67,21 @@ class DeliveryQueue:
         self._settings = settings
         self._term = term
         self._trusted = trusted
-        self._tasks = Tasks("deliveries")
-        self._claims: Batcher[Lane, Delivery | None] = Batcher("claim", self._tasks, self._claim)
-        self._results: Batcher[Result, bool] = Batcher("record", self._tasks, self._record)
         self._working: dict[Lane, bool] = {}
 
     async def start(self) -> None:
+        self._tasks = Tasks("deliveries")
+        self._claims: Batcher[Lane, Delivery | None] = Batcher("claim", self._tasks, self._claim)
+        self._results: Batcher[Result, bool] = Batcher("record", self._tasks, self._record)
         settled = await store.settle_orphans(self._database, self._term())
         if settled:
             log.warning("deliveries_of_an_earlier_owner_settled", count=settled)
-        self._bus.subscribe(subjects.SEND, self._on_signal)
+        self._subscription = self._bus.subscribe(subjects.SEND, self._on_signal)
         self._tasks.run("sweep", self._sweep())
 
     async def stop(self) -> None:
         """Let calls that are out come back, so that their outcomes are known, then stop."""
+        self._subscription.cancel()
         await self._tasks.stop(grace=self._settings.call_seconds / 4)
 
     def wake(self, lane: Lane) -> None:

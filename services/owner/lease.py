@@ -9,16 +9,14 @@ add-ons have ended; elsewhere the lease must have run out, by when they have end
 """
 
 import asyncio
-import fcntl
 import os
-import socket
 import time
 import zlib
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import structlog
 
+from services.owner.root import SecondOwner, machine
 from shared.config.sections import Owner as OwnerSettings
 from shared.lifecycle import Tasks
 from shared.store import Database, StoreUnavailable, leases
@@ -30,84 +28,27 @@ log = structlog.get_logger(__name__)
 PAUSE = 0.1
 
 
-class SecondOwner(Exception):
-    """Another owner of this root is alive; the text says which and what to do."""
-
-
-def machine() -> str:
-    """Names the machine since its start: locks of files are seen by all its processes."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()[:13]
-    except OSError:
-        boot = "unknown"
-    return f"{socket.gethostname()}/{boot}"
-
-
-class RootLocks:
-    """File locks of an add-on root: one of the owner, one that its add-ons inherit and hold until they end."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._files: list[int] = []
-
-    @property
-    def inherited(self) -> int:
-        """The file that add-ons keep open."""
-        return self._files[1]
-
-    async def take(self, seconds: float) -> None:
-        """Wait until no owner and no add-on of this root runs on this machine. Raises SecondOwner."""
-        give_up = time.monotonic() + seconds
-        for name in ("owner.lock", "addons.lock"):
-            file = os.open(self._root / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            self._files.append(file)
-            while not _try_lock(file):
-                if time.monotonic() > give_up:
-                    self.release()
-                    raise SecondOwner(
-                        f"another owner on this machine uses the add-ons in {self._root}: stop it first"
-                    )
-                await asyncio.sleep(PAUSE)
-
-    def release(self) -> None:
-        while self._files:
-            os.close(self._files.pop())
-
-
-def _try_lock(file: int) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 class OwnerLease:
-    """The term of this owner. `on_fenced` stops everything that acts, `on_resumed` starts it again."""
+    """The term of this owner; `root_id` is set before the start. `on_fenced` stops everything that acts, `on_resumed` starts it again."""
 
     def __init__(
         self,
         database: Database,
         *,
-        root_id: str,
         settings: OwnerSettings,
-        on_fenced: Callable[[str], Awaitable[None]],
+        on_fenced: Callable[[], Awaitable[None]],
         on_resumed: Callable[[], Awaitable[None]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database = database
-        self._name = f"owner:{root_id}"
+        self.root_id = ""
         self._holder = f"{machine()}/{os.getpid()}"
         self._settings = settings
         self._on_fenced = on_fenced
         self._on_resumed = on_resumed
         self._clock = clock
         self._tasks = Tasks("owner-lease")
-        timing = Timing(settings.lease_renew_seconds, settings.lease_trust_seconds, settings.lease_seconds)
-        lock = (KEY_OWNER, zlib.crc32(root_id.encode()) & 0x7FFFFFFF)
-        self._lease = Lease(
-            database, name=self._name, shard=0, lock=lock, holder=self._holder, timing=timing, clock=clock
-        )
+        self._lease: Lease | None = None
         self._renewed_at = 0.0
         self.term = 0
         self.fenced = False
@@ -120,13 +61,14 @@ class OwnerLease:
 
     async def start(self) -> None:
         """Win the term. Raises SecondOwner when another owner of the root is alive, StoreUnavailable."""
+        self._lease = lease = self._new_lease()
         give_up = self._clock() + self._settings.lease_seconds + 2 * self._settings.lease_trust_seconds
         while True:
             sent = self._clock()
             holder = await self._read()
             # Our file locks prove that an owner of this very machine has ended, add-ons included.
             proven = holder is None or holder.holder.rpartition("/")[0] == machine()
-            if await self._lease.try_acquire(whatever_the_lease=proven):
+            if await lease.try_acquire(whatever_the_lease=proven):
                 break
             if self._clock() > give_up:
                 name = holder.holder if holder else "unknown"
@@ -134,14 +76,33 @@ class OwnerLease:
                     f"another owner ({name}) runs these add-ons: stop it first, or use another root"
                 )
             await asyncio.sleep(PAUSE)
-        self.term = self._lease.term
+        self.term = lease.term
         self._renewed_at = sent
         self._tasks.run("renew", self._renew_for_ever())
 
     async def stop(self) -> None:
         await self._tasks.stop()
-        await self._lease.release()
+        if self._lease is not None:
+            await self._lease.release()
         self.term = 0
+
+    @property
+    def _name(self) -> str:
+        return f"owner:{self.root_id}"
+
+    def _new_lease(self) -> Lease:
+        settings = self._settings
+        timing = Timing(settings.lease_renew_seconds, settings.lease_trust_seconds, settings.lease_seconds)
+        lock = (KEY_OWNER, zlib.crc32(self.root_id.encode()) & 0x7FFFFFFF)
+        return Lease(
+            self._database,
+            name=self._name,
+            shard=0,
+            lock=lock,
+            holder=self._holder,
+            timing=timing,
+            clock=self._clock,
+        )
 
     async def _read(self) -> leases.LeaseRow | None:
         rows = await leases.read(self._database, self._name)
@@ -174,4 +135,4 @@ class OwnerLease:
     async def _fence(self, why: str) -> None:
         log.error("owner_fenced", why=why, term=self.term)
         self.fenced = True
-        await self._on_fenced(why)
+        await self._on_fenced()

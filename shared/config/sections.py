@@ -90,6 +90,10 @@ class Owner:
     addon_seconds: float = setting(
         5.0, "an add-on that was not asked for so long ends itself", unit="seconds", least=0.5
     )
+    preinstalled: str = setting(
+        "", "bundled add-ons that a new installation starts with, separated by spaces"
+    )
+    test_addons: bool = setting(default=False, help="offer the bundled add-ons that exist for tests")
     development_hosts: str = setting(
         "",
         'operators only: JSON of platform addresses for simulators, such as {"telegram_api": "http://127.0.0.1:9"}',

@@ -1,0 +1,1 @@
+"""Engines that `trunkline up` starts by itself on one machine: `postgres` and `nats`."""

@@ -1,0 +1,136 @@
+"""Tool calls of turns, and the ledger of those that write: once stored, once done, found again by their ID.
+
+    (nothing) ──stored──> started ──> done | failed
+                             └──────> unknown   the reply was lost and the add-on cannot say what became of it
+
+A repetition of a write attaches to the running call, or gets the recorded outcome. A call that an earlier owner had
+started is asked about (`settle`), never made again. Source: architecture, step 5.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from services.owner.addons import Addons, Running
+from services.owner.guard import guarded
+from shared.carrier import Call, Handlers
+from shared.carrier import operations as ops
+from shared.domain.errors import CallerFenced, Deadline, Denied, Failure, OutcomeUnknown, PlatformUnavailable
+from shared.lifecycle import Tasks
+from shared.sdk.ops import ToolCall, ToolPhase, ToolResult
+from shared.store import Database, operations
+
+log = structlog.get_logger(__name__)
+
+#: seconds that a tool gets
+TOOL_SECONDS = 90.0
+
+
+class ToolCalls:
+    """Runs tools for turns. A Service: its stop lets running writes come back."""
+
+    def __init__(self, *, database: Database, addons: Addons, term: Callable[[], int]) -> None:
+        self._database = database
+        self._addons = addons
+        self._term = term
+        self._tasks = Tasks("tools")
+        self._running: dict[str, asyncio.Task[ToolResult]] = {}
+
+    async def start(self) -> None:
+        self._tasks = Tasks("tools")
+
+    async def stop(self) -> None:
+        await self._tasks.stop(grace=5.0)
+
+    def bind(self, handlers: Handlers) -> None:
+        handlers.on(ops.TOOL_READ, guarded(self.read))
+        handlers.on(ops.TOOL_WRITE, guarded(self.write))
+
+    async def read(self, request: ops.ToolRequest, call: Call) -> ToolResult:  # noqa: ARG002
+        addon = self._tool(request, "read")
+        return await self._call(addon, request, "read", "")
+
+    async def write(self, request: ops.ToolRequest, call: Call) -> ToolResult:
+        """Make a write once. Raises CallerFenced for a turn that is over, OutcomeUnknown."""
+        addon = self._tool(request, "write")
+        if not call.operation:
+            raise Denied("a write needs an operation ID")
+        running = self._running.get(call.operation)
+        if running is None:
+            stored = await operations.begin(
+                self._database,
+                call.operation,
+                turn_id=call.turn,
+                epoch=call.epoch,
+                user_id=call.actor,
+                binding_id=request.binding_id,
+                addon=request.addon,
+                tool=request.tool,
+                arguments=request.arguments,
+                owner_term=self._term(),
+            )
+            if stored is None:
+                raise CallerFenced("this turn has ended or was taken over")
+            if stored.state != "started":
+                return _recorded(stored)
+            running = self._running.get(call.operation) or self._begin(addon, request, stored)
+        # The caller may go; the write goes on, and the next one to ask attaches to it.
+        return await asyncio.shield(running)
+
+    def _begin(
+        self, addon: Running, request: ops.ToolRequest, stored: operations.Operation
+    ) -> "asyncio.Task[ToolResult]":
+        phase: ToolPhase = "apply" if stored.new else "settle"
+        task = self._tasks.run("write", self._apply(addon, request, stored.id, phase))
+        self._running[stored.id] = task
+        task.add_done_callback(lambda _: self._running.pop(stored.id, None))
+        return task
+
+    async def _apply(
+        self, addon: Running, request: ops.ToolRequest, operation: str, phase: ToolPhase
+    ) -> ToolResult:
+        try:
+            result = await self._call(addon, request, phase, operation)
+        except (OutcomeUnknown, Deadline, PlatformUnavailable) as lost:
+            if phase == "settle" or not isinstance(lost, OutcomeUnknown):
+                raise
+            # The add-on may be able to say what became of it, once it runs again.
+            result = await self._settle(request, operation)
+        except Failure as failure:
+            result = ToolResult(failure.message, is_error=True, untrusted=False)
+        state = "failed" if result.is_error else "done"
+        await operations.finish(
+            self._database, operation, state, {"content": result.content, "is_error": result.is_error}
+        )
+        return result
+
+    async def _settle(self, request: ops.ToolRequest, operation: str) -> ToolResult:
+        try:
+            return await self._call(self._tool(request, "write"), request, "settle", operation)
+        except Failure:
+            await operations.finish(self._database, operation, "unknown", {})
+            raise OutcomeUnknown("the outcome of this write is unknown", operation=operation) from None
+
+    def _tool(self, request: ops.ToolRequest, kind: str) -> Running:
+        addon = self._addons.get(request.addon)
+        tool = next((t for t in addon.manifest.capabilities.tools if t.name == request.tool), None)
+        if tool is None or tool.kind != kind:
+            raise Denied(f"the add-on has no {kind} tool {request.tool[:64]!r}")
+        return addon
+
+    async def _call(
+        self, addon: Running, request: ops.ToolRequest, phase: ToolPhase, operation: str
+    ) -> ToolResult:
+        wanted = ToolCall(phase, request.arguments, operation)
+        return await addon.client.tool(
+            request.tool, wanted, binding=request.binding_id, deadline=TOOL_SECONDS
+        )
+
+
+def _recorded(stored: operations.Operation) -> ToolResult:
+    if stored.state == "unknown":
+        raise OutcomeUnknown("the outcome of this write is unknown", operation=stored.id)
+    result: dict[str, Any] = stored.result or {}
+    return ToolResult(str(result.get("content", "")), is_error=bool(result.get("is_error")))
