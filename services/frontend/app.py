@@ -26,14 +26,18 @@ from shared.version import VERSION
 
 
 class Frontend:
-    """A Service. `carrier` is how it reaches the owner: over the wire, or directly in the combined form."""
+    """A Service. `carrier` is how it reaches the owner: over the wire, or directly in the combined form.
 
-    def __init__(self, settings: Settings, carrier: Carrier) -> None:
+    In the combined form `bus` is the one that the owner has started.
+    """
+
+    def __init__(self, settings: Settings, carrier: Carrier, bus: Bus | None = None) -> None:
         self.id = settings.frontend.id or f"{socket.gethostname()}-{secrets.token_hex(3)}"
         self.url = ""
         self.health = Health("frontend", VERSION)
         self._settings = settings
         self._carrier = carrier
+        self._bus = bus
         self._stack = Stack()
 
     async def start(self) -> None:
@@ -53,7 +57,7 @@ class Frontend:
         settings = self._settings
         database = (await self._stack.enter(Store(settings.database, name=self.id))).database
         ring = await key_ring(settings.sealing, database)
-        bus = await self._stack.enter(bus_for(settings.nats, name=self.id))
+        bus = self._bus or await self._stack.enter(bus_for(settings.nats, name=self.id))
         if isinstance(self._carrier, Service):
             await self._stack.enter(self._carrier)
         model = await self._stack.enter(ModelClient(settings.model))

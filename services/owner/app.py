@@ -35,7 +35,8 @@ log = structlog.get_logger(__name__)
 
 
 class Owner:
-    """A Service. `handlers` and `authority` are what a carrier, on the wire or direct, needs to serve it.
+    """A Service. `handlers` and `authority` are what a carrier, on the wire or direct, needs to serve it; `bus` is
+    its bus, which a frontend in the same process shares.
 
     Everything is made at once and may be asked from the beginning: until it is ready, and when it is fenced, the
     authority says so.
@@ -48,7 +49,7 @@ class Owner:
         self._store = Store(settings.database, name="owner")
         self._database = self._store.database
         self.authority = Authority(self._database)
-        self._bus = bus_for(settings.nats, name="owner")
+        self.bus = bus_for(settings.nats, name="owner")
         self._credentials = Credentials(self._database)
         self._root = Root(Path(settings.owner.root))
         self._lease = OwnerLease(
@@ -62,7 +63,7 @@ class Owner:
             await self._stack.enter(self._root)
             await self._stack.enter(self._store)
             self._credentials.unlock(await key_ring(self._settings.sealing, self._database))
-            await self._stack.enter(self._bus)
+            await self._stack.enter(self.bus)
             self._lease.root_id = self._root.id
             await self._stack.enter(self._lease)
             await self._begin_to_act()
@@ -90,7 +91,7 @@ class Owner:
         pacer, locks = Pacer(), MessageLocks()
         self._deliveries = DeliveryQueue(
             database=database,
-            bus=self._bus,
+            bus=self.bus,
             addons=self._supervisor,
             credentials=self._credentials,
             pacer=pacer,
@@ -100,7 +101,7 @@ class Owner:
             trusted=lambda: self._lease.trusted,
         )
         self._tools = ToolCalls(database=database, addons=self._supervisor, term=lambda: self._lease.term)
-        self._host = HostOperations(database, self._bus, self._supervisor, self._root)
+        self._host = HostOperations(database, self.bus, self._supervisor, self._root)
         calls = ConnectorCalls(
             database=database,
             addons=self._supervisor,
@@ -113,7 +114,7 @@ class Owner:
         self._supervisor.bind(self.handlers)
         self._tools.bind(self.handlers)
         self.handlers.on(ops.STATUS, self._status)
-        self._bus.subscribe(subjects.BINDING_CHANGED, self._on_binding_changed)
+        self.bus.subscribe(subjects.BINDING_CHANGED, self._on_binding_changed)
         self.health.add("owner", self._check)
 
     async def _begin_to_act(self) -> None:

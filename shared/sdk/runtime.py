@@ -40,6 +40,7 @@ class Start:
     TRUNKLINE_ADDON_DATA           the add-on's own folder, 0700
     TRUNKLINE_ADDON_CREDENTIAL_FD  number of an open pipe that holds the per-start credential, one line
     TRUNKLINE_HOST_SOCKET          path of the host's socket; only add-ons that push use it
+    TRUNKLINE_ADDON_SILENCE_SECONDS  how long its host may be silent; `HOST_SILENCE_SECONDS` without it
     TRUNKLINE_ADDON_SETTINGS       JSON object of texts: the operator's development settings; absent in production
     """
 
@@ -48,6 +49,7 @@ class Start:
     credential: str
     host_socket: Path | None
     settings: Mapping[str, str]
+    silence_seconds: float = HOST_SILENCE_SECONDS
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> "Start":
@@ -62,6 +64,7 @@ class Start:
             credential=credential,
             host_socket=Path(host) if host else None,
             settings=msgspec.json.decode(settings, type=dict[str, str]),
+            silence_seconds=float(environment.get("TRUNKLINE_ADDON_SILENCE_SECONDS", HOST_SILENCE_SECONDS)),
         )
 
 
@@ -81,16 +84,16 @@ async def _serve(addon: Addon[Any], start: Start) -> None:
     await server.start()
     log.info("addon_started")
     try:
-        reason = await _until_over(server, stopped)
+        reason = await _until_over(server, stopped, start.silence_seconds)
         log.info("addon_stopping", reason=reason)
     finally:
         await server.stop()
 
 
-async def _until_over(server: AddonServer[Any], stopped: asyncio.Event) -> str:
+async def _until_over(server: AddonServer[Any], stopped: asyncio.Event, silence: float) -> str:
     """Waits for the signal to stop or for the host to fall silent."""
     now = asyncio.get_running_loop().time
-    while (left := server.last_call + HOST_SILENCE_SECONDS - now()) > 0:
+    while (left := server.last_call + silence - now()) > 0:
         try:
             async with asyncio.timeout(left):
                 await stopped.wait()
