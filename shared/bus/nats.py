@@ -150,7 +150,9 @@ class NatsBus:
                 await attached.unsubscribe()
                 return
             self._subscriptions[subscription] = attached
-            # The server answers a ping after it has taken the subscription in.
+            # The server answers in order, but this client's ping overtakes what still waits to be written: when
+            # the first answer is here, that has left, and the second answer comes after the subscription.
+            await client.flush(timeout=2)
             await client.flush(timeout=2)
         except (NatsError, OSError, TimeoutError):
             return  # The connection broke; what is attached comes back with it, and is active then.

@@ -14,6 +14,7 @@ class Relay:
         self.port = 0
         self.accepted = 0
         self.refusing = False
+        self._stopped = False
         self._tasks = Tasks("relay")
         self._flowing = asyncio.Event()
         self._flowing.set()
@@ -25,10 +26,12 @@ class Relay:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
+        self._stopped = True
         if self._server is not None:
             self._server.close()
         self.cut()
         await self._tasks.stop()
+        self.cut()
 
     def cut(self) -> None:
         """End every connection at once, as a crash does."""
@@ -42,19 +45,23 @@ class Relay:
     def thaw(self) -> None:
         self._flowing.set()
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.accepted += 1
-        if self.refusing:
+        if self.refusing or self._stopped:
             writer.transport.abort()
             return
+        self._writers.add(writer)
+        self._tasks.run("connection", self._connect(reader, writer))
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             onward_reader, onward = await asyncio.open_connection("127.0.0.1", self.target)
         except OSError:
             writer.transport.abort()
             return
-        self._writers |= {writer, onward}
+        self._writers.add(onward)
         self._tasks.run("there", self._pass(reader, onward, writer))
-        self._tasks.run("back", self._pass(onward_reader, writer, onward))
+        await self._pass(onward_reader, writer, onward)
 
     async def _pass(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, other: asyncio.StreamWriter
