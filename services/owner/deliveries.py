@@ -68,11 +68,13 @@ class DeliveryQueue:
         self._term = term
         self._trusted = trusted
         self._working: dict[Lane, bool] = {}
+        self._stopping = False
 
     async def start(self) -> None:
-        self._tasks = Tasks("deliveries")
-        self._claims: Batcher[Lane, Delivery | None] = Batcher("claim", self._tasks, self._claim)
-        self._results: Batcher[Result, bool] = Batcher("record", self._tasks, self._record)
+        self._stopping = False
+        self._tasks, self._lanes, self._batches = Tasks("deliveries"), Tasks("lanes"), Tasks("batches")
+        self._claims: Batcher[Lane, Delivery | None] = Batcher("claim", self._batches, self._claim)
+        self._results: Batcher[Result, bool] = Batcher("record", self._batches, self._record)
         settled = await store.settle_orphans(self._database, self._term())
         if settled:
             log.warning("deliveries_of_an_earlier_owner_settled", count=settled)
@@ -82,7 +84,10 @@ class DeliveryQueue:
     async def stop(self) -> None:
         """Let calls that are out come back, so that their outcomes are known, then stop."""
         self._subscription.cancel()
-        await self._tasks.stop(grace=self._settings.call_seconds / 4)
+        await self._tasks.stop()
+        self._stopping = True
+        await self._lanes.stop(grace=self._settings.call_seconds / 4)
+        await self._batches.stop()
 
     def wake(self, lane: Lane) -> None:
         """Something may be there to send. Cheap, and safe to call too often."""
@@ -91,7 +96,7 @@ class DeliveryQueue:
             return
         self._working[lane] = False
         try:
-            self._tasks.run("lane", self._work(lane))
+            self._lanes.run("lane", self._work(lane))
         except RuntimeError:  # stopping: the rows wait for the next owner
             self._working.pop(lane, None)
 
@@ -113,7 +118,7 @@ class DeliveryQueue:
     async def _work(self, lane: Lane) -> None:
         """Send the open parts of a lane one after another, until nothing may go now."""
         try:
-            while self._trusted():
+            while self._trusted() and not self._stopping:
                 held = self._pacer.held(lane.binding_id, lane.platform_chat)
                 if held:
                     self._wake_after(lane, held)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 #: share of the burst that previews and typing leave for messages
 RESERVE = 0.25
+#: what adding up fractions of a second may lose
+ROUNDING = 1e-6
 #: budgets kept in memory; the oldest unused go first
 KEPT = 8192
 
@@ -41,7 +43,7 @@ class Pacer:
     def wait_for_place(self, binding_id: str, rate: float, burst: int) -> float:
         """Take a place and return 0, or return the seconds until there may be one."""
         budget = self._budget(binding_id, rate, burst)
-        if budget.left < 1:
+        if budget.left < 1 - ROUNDING:
             return (1 - budget.left) / budget.rate
         budget.left -= 1
         return 0.0

@@ -50,12 +50,10 @@ class Assembler:
         if data.get("error"):
             raise problem_of(_status(data["error"]), data)
         self._take_usage(data.get("usage"))
-        for choice in data.get("choices") or ():
-            if not isinstance(choice, dict):
-                continue
-            delta = choice.get("delta") or choice.get("message") or {}
+        for choice in map(_object, _items(data.get("choices"))):
+            delta = _object(choice.get("delta")) or _object(choice.get("message"))
             self._take_text(delta.get("content"))
-            for piece in delta.get("tool_calls") or ():
+            for piece in map(_object, _items(delta.get("tool_calls"))):
                 self._take_call(piece)
             if choice.get("finish_reason"):
                 self.finished = True
@@ -72,15 +70,14 @@ class Assembler:
             if self._on_text is not None:
                 self._on_text(visible(self._raw))
 
-    def _take_call(self, piece: Any) -> None:
-        if not isinstance(piece, dict):
-            return
-        function = piece.get("function") or {}
-        name, arguments = function.get("name") or "", function.get("arguments") or ""
+    def _take_call(self, piece: dict[str, Any]) -> None:
+        function = _object(piece.get("function"))
+        name, arguments = function.get("name"), function.get("arguments") or ""
         if not isinstance(arguments, str):
             arguments = msgspec.json.encode(arguments).decode()
-        call = self._call_at(piece.get("index"), piece.get("id") or "", name)
-        call.name = call.name or name
+        named = name if isinstance(name, str) else ""
+        call = self._call_at(piece.get("index"), str(piece.get("id") or ""), named)
+        call.name = call.name or named
         call.arguments += arguments
 
     def _call_at(self, index: Any, call_id: str, name: str) -> ToolCall:
@@ -123,6 +120,14 @@ def visible(raw: str) -> str:
         if rest.endswith(_OPEN[:length]):
             return shown + rest[:-length]
     return shown + rest
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _items(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _status(error: Any) -> int:
