@@ -194,8 +194,8 @@ class TurnRunner:
             connection, lane, head, holder=self._holder, reply_mode=place.reply_mode, reply_to=""
         )
 
-    def _tell(self, turn: Turn, kind: str, text: str = "") -> None:
-        self._bus.publish(subjects.CHAT, subjects.ChatEvent(kind=kind, text=text), key=turn.chat_id)
+    def _tell(self, turn: Turn, kind: str, name: str = "") -> None:
+        self._bus.publish(subjects.CHAT, subjects.ChatEvent(kind=kind, name=name), key=turn.chat_id)
 
 
 class _Work:
