@@ -5,7 +5,7 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Annotated, Any, Protocol
 
 import typer
@@ -38,12 +38,27 @@ def serve(compose: Callable[[], Part], *, ready_fd: int | None = None, parent: i
     With `ready_fd` one JSON line is written there: `{"facts": {...}}` when ready, or `{"problem", "code"}` when
     an expected problem ends the start, which is raised as well.
     """
+    _guarded(lambda: _run(compose(), ready_fd), ready_fd, parent)
+
+
+def once(
+    work: Callable[[], Coroutine[Any, Any, dict[str, Any]]], *, ready_fd: int | None, parent: int | None
+) -> None:
+    """Do `work`, and tell its result as `serve` tells facts."""
+
+    async def run() -> None:
+        _tell(ready_fd, {"facts": await work()})
+
+    _guarded(run, ready_fd, parent)
+
+
+def _guarded(run: Callable[[], Coroutine[Any, Any, None]], ready_fd: int | None, parent: int | None) -> None:
     import uvloop
 
     if parent is not None:
         tether.end_with_parent(parent)
     try:
-        uvloop.run(_run(compose(), ready_fd))
+        uvloop.run(run())
     except Exception as problem:
         refused = expected(problem)
         if refused is not None:

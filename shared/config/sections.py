@@ -77,6 +77,10 @@ class Owner:
     """The one process that hosts the add-ons."""
 
     root: str = setting("", "folder of the add-ons' data, on a durable volume")
+    http_host: str = setting("127.0.0.1", "address to listen on for health and metrics")
+    http_port: int = setting(
+        7444, "port to listen on for health and metrics; 0 takes any free one", least=0, most=65535
+    )
     ping_seconds: float = setting(
         1.0, "how often an add-on is asked for its health", unit="seconds", least=0.1
     )

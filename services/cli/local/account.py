@@ -37,7 +37,9 @@ def reachable_programs(folder: Path, trees: tuple[Path, ...], account: pwd.struc
             for tree in trees:
                 # The programs find their libraries by the way from one folder to the other.
                 beside = tree.name.endswith(".libs")
-                shutil.copytree(tree, part / tree.name if beside else part / "package" / tree.name, symlinks=True)
+                shutil.copytree(
+                    tree, part / tree.name if beside else part / "package" / tree.name, symlinks=True
+                )
             _open_to_all(part)
             with contextlib.suppress(OSError):  # another start was faster
                 part.rename(home)

@@ -125,12 +125,19 @@ class Postgres(Engine):
         )
         if done.returncode != 0:
             lines = done.stderr.decode(errors="replace").strip().splitlines()
-            reason = _plain(next((line for line in lines if "rror" in line or "FATAL" in line), "no reason was given"))
+            reason = _plain(
+                next((line for line in lines if "rror" in line or "FATAL" in line), "no reason was given")
+            )
             raise EngineFailed(f"the database could not be set up in {self._asked}: {reason}")
 
     def _check_version(self) -> None:
         made_by = (self._data / "PG_VERSION").read_text("ascii").strip()
-        shown = subprocess.run([str(self._programs / "postgres"), "--version"], capture_output=True, check=True, **self._as_user())
+        shown = subprocess.run(
+            [str(self._programs / "postgres"), "--version"],
+            capture_output=True,
+            check=True,
+            **self._as_user(),
+        )
         ours = shown.stdout.decode().split()[2].partition(".")[0]
         if made_by != ours:
             raise EngineFailed(

@@ -1,0 +1,68 @@
+"""`trunkline sim`: stand-ins of the platforms and of a model server, alone."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from services.cli.problems import Refused
+from services.cli.serving import Parent, ReadyFd, serve
+from shared.config import load
+
+if TYPE_CHECKING:
+    from services.simulators import Simulators
+
+
+def sim(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 0,
+    contracts: Annotated[
+        Path | None, typer.Option(help="Folder of API descriptions to hold calls against.")
+    ] = None,
+    validate: Annotated[
+        bool, typer.Option("--validate/--no-validate", help="Hold calls against them.")
+    ] = True,
+    demo_bot: Annotated[
+        str | None, typer.Option(help="Token of the bot that the demo page chats with.")
+    ] = None,
+    ready_fd: ReadyFd = None,
+    end_with_parent: Parent = None,
+) -> None:
+    """Run the simulators: Telegram and an OpenAI-compatible model on one port, for tests and the demo."""
+
+    def compose() -> SimPart:
+        from services.simulators import Simulators
+        from shared.observe import logs
+
+        logs.configure(load().log, "simulators")
+        made = Simulators(host, port, validate=validate, contracts=contracts, demo_bot=demo_bot)
+        return SimPart(made, announced=ready_fd is None)
+
+    serve(compose, ready_fd=ready_fd, parent=end_with_parent)
+
+
+class SimPart:
+    """The simulators; when nobody reads their facts, the address is printed."""
+
+    def __init__(self, simulators: "Simulators", *, announced: bool) -> None:
+        self._simulators = simulators
+        self._announced = announced
+
+    async def start(self) -> None:
+        """Raises Refused when the port cannot be used."""
+        try:
+            await self._simulators.start()
+        except OSError as problem:
+            raise Refused(
+                f"the simulators cannot listen there: {problem.strerror}; choose another --port"
+            ) from None
+        if self._announced:
+            print(self._simulators.url, flush=True)
+
+    async def stop(self) -> None:
+        await self._simulators.stop()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"url": self._simulators.url, "pid": os.getpid()}
