@@ -66,7 +66,10 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A claimed turn. Every act under it names `id` and `epoch`; a newer epoch fences it."""
+    """A claimed turn. Every act under it names `id` and `epoch`; a newer epoch fences it.
+
+    `fresh` says that it was claimed just now, and its first model request with it.
+    """
 
     id: int
     chat_id: str
@@ -74,8 +77,7 @@ class Turn:
     agent_id: str
     binding_id: str
     epoch: int
-    working_id: int | None = None
-    takeovers: int = 0
+    fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)

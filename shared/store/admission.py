@@ -100,9 +100,11 @@ class Place:
 
 async def find_chat(connection: Connection, binding: Binding, place: Place) -> str | None:
     """The chat that a place leads to now, with the agent that the binding has now."""
-    chat: str | None = await connection.fetchval(
-        _FIND_CHAT, binding.id, place.key, binding.agent_id or "", place.window_minutes
-    )
+    keys = (binding.id, place.key, binding.agent_id or "")
+    if place.window_minutes:
+        windowed: str | None = await connection.fetchval(_FIND_CHAT_IN_WINDOW, *keys, place.window_minutes)
+        return windowed
+    chat: str | None = await connection.fetchval(_FIND_CHAT, *keys)
     return chat
 
 
@@ -187,10 +189,11 @@ ON CONFLICT (binding_id, sender_id) DO UPDATE SET name = excluded.name, handle =
   noticed_at = coalesce(excluded.noticed_at, s.noticed_at), last_at = now()
 """
 
-_FIND_CHAT = """
+_FIND_CHAT = "SELECT chat_id FROM sender_chats WHERE binding_id = $1 AND key = $2 AND agent_id = $3"
+
+_FIND_CHAT_IN_WINDOW = """
 UPDATE sender_chats SET last_at = now()
-WHERE binding_id = $1 AND key = $2 AND agent_id = $3
-  AND ($4 = 0 OR last_at > now() - make_interval(mins => $4))
+WHERE binding_id = $1 AND key = $2 AND agent_id = $3 AND last_at > now() - make_interval(mins => $4)
 RETURNING chat_id
 """
 

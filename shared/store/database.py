@@ -141,6 +141,9 @@ class Database:
             "idle_in_transaction_session_timeout": str(IDLE_IN_TRANSACTION_MS),
             "timezone": "UTC",
             "jit": "off",
+            # Our statements are look-ups by key with arrays as parameters: planning them anew at every call would
+            # cost more than running them.
+            "plan_cache_mode": "force_generic_plan",
         }
 
 

@@ -200,6 +200,6 @@ FROM deliveries WHERE binding_id = $1 AND state IN ('failed', 'unknown') ORDER B
 
 _WORKING_MESSAGE = """
 SELECT d.binding_id AS lane_binding, d.platform_chat, d.thread, d.platform_id, b.revision
-FROM turns t JOIN deliveries d ON d.id = t.working_id JOIN bindings b ON b.id = d.binding_id
+FROM turns t JOIN deliveries d ON d.turn_id = t.id AND d.purpose = 'working' JOIN bindings b ON b.id = d.binding_id
 WHERE t.id = $1 AND t.epoch = $2 AND t.state = 'running'
 """

@@ -63,25 +63,32 @@ async def append(
     return int(await connection.fetchval(_APPEND, chat_id, len(messages), answer, *_columns(messages)))
 
 
-async def start(connection: Connection, head: Head, holder: str, *, origin: str) -> Turn:
-    """Claim a locked chat that has no turn."""
+async def start(
+    connection: Connection,
+    head: Head,
+    holder: str,
+    *,
+    origin: str,
+    messages: Sequence[NewMessage] = (),
+) -> Turn:
+    """Claim a locked chat that has no turn, together with the messages that it is to answer.
+
+    The first model request of the turn begins here: it reads everything up to now.
+    """
     assert head.turn_id is None
     row = await connection.fetchrow(
-        _START, head.id, holder, origin, head.user_id, head.agent_id or "", head.binding_id or ""
-    )
+        _START, head.id, holder, origin, head.user_id, head.agent_id or "", head.binding_id or "", len(messages),
+        *_columns(messages),
+    )  # fmt: skip
     return Turn(
-        row["turn_id"], head.id, head.user_id, head.agent_id or "", head.binding_id or "", row["epoch"]
+        row["turn_id"],
+        head.id,
+        head.user_id,
+        head.agent_id or "",
+        head.binding_id or "",
+        row["epoch"],
+        fresh=True,
     )
-
-
-async def set_working(connection: Connection, turn_id: int, delivery_id: int) -> None:
-    """Remember which delivery is the working message of a turn."""
-    await connection.execute("UPDATE turns SET working_id = $2 WHERE id = $1", turn_id, delivery_id)
-
-
-async def add_senders(connection: Connection, turn_id: int, senders: Sequence[tuple[str, str]]) -> None:
-    """Remember who a turn answers."""
-    await connection.execute(_ADD_SENDERS, turn_id, [s[0] for s in senders], [s[1] for s in senders])
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +118,12 @@ class Destination:
     working_id: int | None
 
 
-async def next_request(connection: Connection, turn: Turn, *, history: int) -> Request | None:
-    """Begin the next model request: everything admitted so far is read by it. None when fenced."""
-    row = await connection.fetchrow(_NEXT_REQUEST, turn.id, turn.epoch)
+async def next_request(connection: Connection, turn: Turn, *, first: bool, history: int) -> Request | None:
+    """Begin the next model request: everything admitted so far is read by it. None when fenced.
+
+    `first` is the request that began with the claim, where nothing has to be written any more.
+    """
+    row = await connection.fetchrow(_FIRST_REQUEST if first else _NEXT_REQUEST, turn.id, turn.epoch)
     if row is None:
         return None
     rows = await connection.fetch(_HISTORY, turn.chat_id, row["read_seq"], history)
@@ -240,36 +250,55 @@ WITH c AS (
 SELECT max(seq) FROM added
 """  # noqa: S608 - constants only
 
-_START = """
+_START = f"""
 WITH c AS (
-  UPDATE chats SET turn_id = nextval('turn_ids'), epoch = epoch + 1 WHERE id = $1 RETURNING turn_id, epoch
+  UPDATE chats SET turn_id = nextval('turn_ids'), epoch = epoch + 1, next_seq = next_seq + $7,
+    last_user_seq = CASE WHEN $7 > 0 THEN next_seq + $7 - 1 ELSE last_user_seq END,
+    waiting_since = coalesce(waiting_since, now()), updated_at = now()
+  WHERE id = $1 RETURNING turn_id, epoch, next_seq - 1 AS last, next_seq - $7 AS first
+), added AS (
+  {_INSERT_MESSAGES}
+  SELECT $1, c.first + m.n - 1, m.role, m.content, m.data::jsonb, NULL, m.sender_id, m.sender_name, m.badge,
+    m.inbound_id
+  FROM c, {_new_messages(8)} RETURNING sender_id, sender_name
+), present AS (
+  INSERT INTO turn_senders (turn_id, sender_id, name)
+  SELECT DISTINCT ON (added.sender_id) c.turn_id, added.sender_id, added.sender_name FROM c, added
 )
-INSERT INTO turns (id, chat_id, user_id, agent_id, binding_id, epoch, holder, origin)
-SELECT c.turn_id, $1, $4, $5, $6, c.epoch, $2, $3 FROM c RETURNING id AS turn_id, epoch
-"""
-
-_ADD_SENDERS = """
-INSERT INTO turn_senders (turn_id, sender_id, name)
-SELECT $1, s.id, s.name FROM unnest($2::text[], $3::text[]) AS s(id, name) ON CONFLICT DO NOTHING
-"""
+INSERT INTO turns (id, chat_id, user_id, agent_id, binding_id, epoch, holder, origin, requests, read_seq)
+SELECT c.turn_id, $1, $4, $5, $6, c.epoch, $2, $3, 1, c.last FROM c RETURNING id AS turn_id, epoch
+"""  # noqa: S608 - constants only
 
 # One snapshot gives the newest number and the messages up to it: both are written under the chat's lock.
-_NEXT_REQUEST = """
-WITH t AS (
+_BEGUN = """
   UPDATE turns SET requests = turns.requests + 1, read_seq = c.next_seq - 1
   FROM chats c WHERE turns.id = $1 AND turns.epoch = $2 AND turns.state = 'running' AND c.id = turns.chat_id
-  RETURNING turns.requests, turns.read_seq, turns.user_id, turns.working_id, c.agent_id, c.binding_id,
-    c.platform_chat, c.thread, c.direct
-)
-SELECT t.requests, t.read_seq, t.working_id, coalesce(b.id, '') AS binding_id, t.platform_chat, t.thread, t.direct,
+  RETURNING turns.id, turns.requests, turns.read_seq, turns.user_id, c.agent_id, c.binding_id, c.platform_chat,
+    c.thread, c.direct
+"""
+
+_FOUND = """
+  SELECT t.id, t.requests, t.read_seq, t.user_id, c.agent_id, c.binding_id, c.platform_chat, c.thread, c.direct
+  FROM turns t JOIN chats c ON c.id = t.chat_id WHERE t.id = $1 AND t.epoch = $2 AND t.state = 'running'
+"""
+
+
+def _request(source: str) -> str:
+    return f"""
+WITH t AS ({source})
+SELECT t.requests, t.read_seq, coalesce(b.id, '') AS binding_id, t.platform_chat, t.thread, t.direct,
   coalesce(b.kind, '') AS kind, coalesce(b.addon, '') AS addon, coalesce(b.reply_mode, 'off') AS reply_mode,
+  (SELECT w.id FROM deliveries w WHERE w.turn_id = t.id AND w.purpose = 'working') AS working_id,
   a.id AS agent_id, a.name, a.model, a.instructions, a.tools, a.addons, a.grants,
   u.disabled_at IS NULL AS user_enabled,
   NOT EXISTS (SELECT FROM model_allowlist m WHERE m.user_id = t.user_id)
     OR EXISTS (SELECT FROM model_allowlist m WHERE m.user_id = t.user_id AND m.model = a.model) AS model_allowed
 FROM t JOIN users u ON u.id = t.user_id LEFT JOIN agents a ON a.id = t.agent_id
 LEFT JOIN bindings b ON b.id = t.binding_id
-"""
+"""  # noqa: S608 - constants only
+
+
+_NEXT_REQUEST, _FIRST_REQUEST = _request(_BEGUN), _request(_FOUND)
 
 _HISTORY = """
 SELECT seq, role, content, data, sender_name FROM messages
@@ -314,7 +343,7 @@ WHERE turn_id IS NULL AND last_user_seq > covered_seq
 ORDER BY waiting_since LIMIT $2
 """
 
-_TURN = "id, chat_id, user_id, agent_id, binding_id, epoch, working_id, takeovers"
+_TURN = "id, chat_id, user_id, agent_id, binding_id, epoch"
 
 _ORPHANS = f"""
 WITH holders AS (

@@ -4,6 +4,7 @@ Everything happens in one transaction that holds the lane: the decisions, the er
 messages of the chats, the notices to the senders and the claim of the turns. Source: architecture, step 3.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -189,38 +190,46 @@ async def _append(
 ) -> None:
     head = await turns.lock_chat(connection, chat_id)
     assert head is not None, "a chat was deleted while its lane was held"
-    await turns.append(
-        connection, chat_id, [_chat_message(entry, verdict) for entry, verdict in admitted], answer=True
-    )
+    messages = [_chat_message(entry, verdict) for entry, verdict in admitted]
     if head.turn_id is not None or not holder:
+        await turns.append(connection, chat_id, messages, answer=True)
         outcome.joined.append(chat_id)
         return
     last = admitted[-1][0].message
-    senders = [(entry.message.sender.id, entry.message.sender.name) for entry, _ in admitted]
     reply_to = "" if last.direct else last.id
     turn = await begin(
-        connection, lane, head, holder=holder, reply_mode=binding.reply_mode, reply_to=reply_to
+        connection,
+        lane,
+        head,
+        holder=holder,
+        reply_mode=binding.reply_mode,
+        reply_to=reply_to,
+        messages=messages,
     )
-    await turns.add_senders(connection, turn.id, senders)
     outcome.started.append(turn)
-    outcome.planned = outcome.planned or turn.working_id is not None
+    outcome.planned = outcome.planned or binding.reply_mode != "off"
 
 
 async def begin(
-    connection: Connection, lane: Lane, head: turns.Head, *, holder: str, reply_mode: ReplyMode, reply_to: str
+    connection: Connection,
+    lane: Lane,
+    head: turns.Head,
+    *,
+    holder: str,
+    reply_mode: ReplyMode,
+    reply_to: str,
+    messages: Sequence[NewMessage] = (),
 ) -> Turn:
     """Claim a locked chat and plan the working message, where the reply mode has one (ANS-11, ANS-21)."""
-    turn = await turns.start(connection, head, holder, origin="message")
-    if reply_mode == "off":
-        return turn
-    text = say("working")
-    part = Part(
-        "working", "send", {"text": text, "markup": "", "plain": text}, thread=head.thread, reply_to=reply_to,
-        chat_id=head.id, turn_id=turn.id, epoch=turn.epoch,
-    )  # fmt: skip
-    (working,) = await deliveries.plan(connection, lane, [part])
-    await turns.set_working(connection, turn.id, working)
-    return Turn(turn.id, turn.chat_id, turn.user_id, turn.agent_id, turn.binding_id, turn.epoch, working)
+    turn = await turns.start(connection, head, holder, origin="message", messages=messages)
+    if reply_mode != "off":
+        text = say("working")
+        part = Part(
+            "working", "send", {"text": text, "markup": "", "plain": text}, thread=head.thread, reply_to=reply_to,
+            chat_id=head.id, turn_id=turn.id, epoch=turn.epoch,
+        )  # fmt: skip
+        await deliveries.plan(connection, lane, [part])
+    return turn
 
 
 async def claim(connection: Connection, chat_id: str, lane: Lane | None, *, holder: str) -> Turn | None:

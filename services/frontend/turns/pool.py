@@ -210,7 +210,7 @@ class TurnPool:
             turn = await admission.claim(connection, chat_id, lane, holder=self._holder)
         if turn is None:
             return
-        if turn.working_id is not None and lane is not None:
+        if lane is not None:
             self._bus.publish(subjects.SEND, subjects.Send(chats=[lane.platform_chat]), key=lane.binding_id)
         self.run(turn)
 

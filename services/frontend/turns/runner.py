@@ -66,16 +66,14 @@ class TurnRunner:
     async def give_up(self, turn: Turn) -> Turn | None:
         """End a turn that cannot be run with a sentence to its sender, so that it blocks nobody."""
         work = _Work(turn)
-        work.request = await turns.next_request(self._database, turn, history=1)
+        work.request = await turns.next_request(self._database, turn, first=False, history=1)
         if work.request is None:
             raise CallerFenced("this turn has ended or was taken over")
         return await self._close(work, say("turn_broken"), error="turn_broken")
 
     async def _answer(self, work: "_Work") -> Turn | None:
         while True:
-            request = await turns.next_request(
-                self._database, work.turn, history=self._settings.history_messages
-            )
+            request = await self._next_request(work)
             if request is None:
                 raise CallerFenced("this turn has ended or was taken over")
             work.request = request
@@ -101,6 +99,12 @@ class TurnRunner:
             if not reply.tool_calls:
                 return await self._close(work, reply.text or say("model_empty"))
             await self._store_calls(work, request, reply)
+
+    async def _next_request(self, work: "_Work") -> Request | None:
+        first = work.turn.fresh and work.request is None
+        return await turns.next_request(
+            self._database, work.turn, first=first, history=self._settings.history_messages
+        )
 
     def _show_progress(self, work: "_Work") -> None:
         if work.progress is None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,10 +22,10 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LIMITS = Limits()
 
 
-def waiting(recent: int = 0, noticed: bool = False, **fields: object) -> Waiting:
+def waiting(recent: int = 0, noticed: bool = False, **fields: Any) -> Waiting:
     message = Inbound(
         **{"chat": "5001", "sender": Person("5001", "Ada"), "id": "1", "text": "hi", "direct": True, **fields}
-    )  # type: ignore[arg-type]
+    )
     return Waiting(1, message, recent, noticed, NOW)
 
 
@@ -117,9 +118,7 @@ def test_a_binding_that_is_off_refuses_without_a_word() -> None:
         ({"owner_may": False}, "owner_off"),
     ],
 )
-def test_nothing_reaches_a_turn_when_owner_or_agent_cannot_answer(
-    facts: dict[str, bool], reason: str
-) -> None:
+def test_nothing_reaches_a_turn_when_owner_or_agent_cannot_answer(facts: dict[str, Any], reason: str) -> None:
     assert judge(replace(FACTS, **facts), waiting(), LIMITS).reason == reason
 
 

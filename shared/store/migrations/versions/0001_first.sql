@@ -361,7 +361,6 @@ CREATE TABLE turns (
   requests    integer NOT NULL DEFAULT 0,
   read_seq    bigint NOT NULL DEFAULT 0,
   answer_seq  bigint,
-  working_id  bigint,
   prompt_tokens     bigint NOT NULL DEFAULT 0,
   completion_tokens bigint NOT NULL DEFAULT 0,
   takeovers   integer NOT NULL DEFAULT 0,
