@@ -1,0 +1,13 @@
+"""Every route of the HTTP API, in one table."""
+
+from services.frontend.api import agents, bindings, models, senders, sign_in, users
+from services.frontend.api.routes import Route
+
+ROUTES: list[Route] = [
+    *sign_in.ROUTES,
+    *users.ROUTES,
+    *models.ROUTES,
+    *agents.ROUTES,
+    *bindings.ROUTES,
+    *senders.ROUTES,
+]
