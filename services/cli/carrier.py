@@ -74,7 +74,7 @@ def _usable(identity: Known) -> Known:
     try:
         context(identity)
     except (OSError, ssl.SSLError) as problem:
-        why = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
+        why = problem.strerror or problem
         raise Refused(
             f"the certificate {identity.certificate} cannot be used ({why}): "
             f"make it again with `trunkline certs --folder {identity.certificate.parent} --renew`"

@@ -55,7 +55,7 @@ class FrontendPart:
     async def start(self) -> None:
         """Return when `/readyz` says so."""
         await self._stack.start()
-        while not (await self._frontend.health.report())["ready"]:
+        while not (await self._frontend.health.report())["ready"]:  # noqa: ASYNC110 - nothing tells
             await asyncio.sleep(_LOOK)
 
     async def stop(self) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from services.cli import certs, frontend, migrate, owner, prepare, sim, up
+from services.cli import certs, doctor, frontend, migrate, owner, prepare, sim, status, up
 from services.cli.problems import expected, report
 from shared.version import VERSION
 
@@ -16,6 +16,8 @@ app = typer.Typer(
     help="Connects saved AI agents to the places where people already are.",
 )
 app.command()(up.up)
+app.command()(status.status)
+app.command()(doctor.doctor)
 app.command()(frontend.frontend)
 app.command()(owner.owner)
 app.command()(certs.certs)

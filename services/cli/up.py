@@ -4,12 +4,16 @@ import asyncio
 import json
 import signal
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from services.cli.problems import CONFIG, Refused
-from shared.config import load
+from shared.config import Settings, load
+
+if TYPE_CHECKING:
+    from services.cli.local.folder import DataFolder
+    from services.cli.local.plan import Plan
 
 
 def up(
@@ -18,8 +22,14 @@ def up(
     ] = None,
     frontends: Annotated[int, typer.Option(help="Number of frontends.", min=1, max=32)] = 1,
     port: Annotated[
-        int, typer.Option(help="Port of the first frontend; 0 takes any free one.", min=0, max=65535)
-    ] = 8080,
+        int | None,
+        typer.Option(
+            help="Port of the first frontend; 0 takes any free one.",
+            min=0,
+            max=65535,
+            show_default="that of the settings, 8080",
+        ),
+    ] = None,
     demo: Annotated[
         bool, typer.Option("--demo", help="Add simulators, a model, a sample agent and binding.")
     ] = False,
@@ -36,17 +46,18 @@ def up(
 
     if combined and frontends > 1:
         raise Refused("--combined is one process: leave --frontends away", code=CONFIG)
-    plan = Plan(frontends, port, demo, combined, validate, fast_database)
-    asyncio.run(_up(plan, data, as_json=as_json))
+    settings = load()
+    first = settings.http.port if port is None else port
+    plan = Plan(frontends, first, demo, combined, validate, fast_database)
+    asyncio.run(_up(plan, settings, data, as_json=as_json))
 
 
-async def _up(plan, data: Path | None, *, as_json: bool) -> None:
+async def _up(plan: "Plan", settings: Settings, data: Path | None, *, as_json: bool) -> None:
     from services.cli.local.cluster import LocalCluster
     from services.cli.local.folder import DataFolder
     from services.cli.local.screen import Screen
     from services.cli.serving import Interrupts
 
-    settings = load()
     interrupts = Interrupts(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     screen = Screen(quiet=as_json)
     folder = DataFolder(data)
@@ -65,5 +76,5 @@ async def _up(plan, data: Path | None, *, as_json: bool) -> None:
             await cluster.stop()
 
 
-def _where(folder) -> str:
+def _where(folder: "DataFolder") -> str:
     return f"{folder.path}" + (" [dim](temporary: deleted at the end)[/dim]" if folder.temporary else "")

@@ -9,8 +9,8 @@ from shared.config.declare import Meaning, settings_of
 from shared.config.sections import SECTIONS, Settings, relations
 
 PREFIX = "TRUNKLINE_"
-#: names under our prefix that are not settings: the settings file itself, and what tests read
-_OTHER_NAMES = frozenset({"TRUNKLINE_CONFIG", "TRUNKLINE_SPEC"})
+#: names under our prefix that are not settings: the settings file itself, what tests read, the key for a command
+_OTHER_NAMES = frozenset({"TRUNKLINE_CONFIG", "TRUNKLINE_SPEC", "TRUNKLINE_API_KEY"})
 
 
 class ConfigProblems(ValueError):

@@ -59,4 +59,5 @@ async def bootstrap_demo(database, ring, *, telegram_token, model):
     await database.execute(
         "INSERT INTO binding_secrets (binding_id,name,sealed) VALUES ($1,'token',$2)", binding, sealed
     )
+    await database.execute("INSERT INTO binding_cursor (binding_id) VALUES ($1)", binding)
     return DemoRecords(r.api_key, r.sign_in_token, agent, binding)

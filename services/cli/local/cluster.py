@@ -1,16 +1,14 @@
 """A whole cluster on one machine: engines, owner, frontends and, for the demo, simulators.
 
-    engines, certificates, simulators ──> prepare ──> owner, frontends ──> run.json
+    engines, simulators ──> prepare (certificates, schema, samples) ──> owner, frontends ──> run.json
 
 Each part is kept running by a Keeper; whenever all are ready again, run.json is written anew.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from datetime import timedelta
 from typing import Any
 
-from services.cli import certs
 from services.cli.local.child import Child
 from services.cli.local.folder import DataFolder
 from services.cli.local.keeper import Keeper, Kept, Listener
@@ -21,9 +19,6 @@ from services.cli.local.tail import Tail
 from shared.config import Settings
 from shared.lifecycle import Tasks
 
-_CERTIFICATE_DAYS = 365
-#: certificates of a local cluster are made again at a start when fewer days are left
-_RENEW_BELOW = 30
 #: connections that a process opens beside its pool: leases, presence, checks
 _OWN_CONNECTIONS = 8
 
@@ -57,8 +52,6 @@ class LocalCluster:
         """Raises Refused or EngineFailed with the first problem."""
         self._tasks.run("tail", self._tail.follow())
         early: list[Awaitable[None]] = [self._start_engines()]
-        if not self._plan.combined:
-            early.append(asyncio.to_thread(self._make_certificates))
         if self._plan.demo:
             early.append(self._service("simulators", self._simulators()).start())
         await _all(early)
@@ -114,26 +107,21 @@ class LocalCluster:
         self._environment.database_url = postgres.url if postgres else self._settings.database.url
         self._environment.nats_url = nats.url if nats else self._settings.nats.url
 
-    def _make_certificates(self) -> None:
-        folder, peers = self._folder.path / "certs", [("owner", "local"), ("frontend", "local")]
-        valid = timedelta(days=_CERTIFICATE_DAYS)
-        rows = certs.ensure(folder, peers, valid=valid)
-        if any(row.days_left < _RENEW_BELOW for row in rows[1:]):
-            certs.ensure(folder, peers, valid=valid, renew=True)
-
     async def _prepare(self) -> None:
         words = ["prepare"]
+        if not self._plan.combined:
+            words += ["--certificates", str(self._folder.path / "certs")]
         if self._plan.demo:
             words += ["--demo-bot", self._plan.demo_bot, "--model", self._environment.demo_model]
         child = Child(
             lambda: words, self._environment.everyone, log=self._folder.log("prepare"), stop_seconds=5.0
         )
-        self._listener("database schema", "starting", "")
+        self._listener("schema", "starting", "")
         try:
             await child.start()
         finally:
             await child.stop()
-        self._listener("database schema", "ready", "")
+        self._listener("schema", "ready", "")
         self._prepared = child.facts
 
     def _owner_and_frontends(self) -> list[Keeper]:
@@ -143,9 +131,8 @@ class LocalCluster:
             made.append(
                 self._service("owner", self._child("owner", ["owner"], self._environment.owner, 15.0))
             )
-        for number in range(1, self._plan.frontends + 1):
-            made.append(self._service(f"frontend-{number}", self._frontend(number, grace)))
-        return made
+        numbers = range(1, self._plan.frontends + 1)
+        return made + [self._service(f"frontend-{n}", self._frontend(n, grace)) for n in numbers]
 
     def _frontend(self, number: int, grace: float) -> Child:
         name = f"frontend-{number}"
