@@ -13,6 +13,6 @@ depends_on = None
 
 def upgrade() -> None:
     script = Path(__file__).with_name("0001_first.sql").read_text("utf-8")
-    for statement in re.sub(r"^--.*$", "", script, flags=re.MULTILINE).split(";\n"):
+    for statement in re.sub(r"^--.*$", "", script, flags=re.MULTILINE).split(";\n\n"):
         if statement.strip():
             op.execute(statement)

@@ -124,7 +124,7 @@ CREATE INDEX chats_binding ON chats (binding_id) WHERE binding_id IS NOT NULL;
 CREATE INDEX chats_waiting ON chats (waiting_since) WHERE last_user_seq > covered_seq;
 
 CREATE TABLE messages (
-  chat_id     text NOT NULL REFERENCES chats ON DELETE CASCADE,
+  chat_id     text NOT NULL,
   seq         bigint NOT NULL,
   role        text NOT NULL CHECK (role IN ('user', 'assistant', 'tool', 'note')),
   content     text NOT NULL DEFAULT '',
@@ -226,7 +226,7 @@ CREATE TABLE binding_cursor (
 );
 
 CREATE TABLE senders (
-  binding_id  text NOT NULL REFERENCES bindings ON DELETE CASCADE,
+  binding_id  text NOT NULL,
   sender_id   text NOT NULL,
   name        text NOT NULL DEFAULT '',
   handle      text NOT NULL DEFAULT '',
@@ -309,7 +309,7 @@ CREATE TABLE addon_queue (
 
 -- One row a conversation place: admission locks it, deliveries are numbered by it.
 CREATE TABLE lanes (
-  binding_id    text NOT NULL REFERENCES bindings ON DELETE CASCADE,
+  binding_id    text NOT NULL,
   platform_chat text NOT NULL,
   next_delivery bigint NOT NULL DEFAULT 1,
   moved_to      text NOT NULL DEFAULT '',
@@ -320,7 +320,7 @@ CREATE TABLE lanes (
 -- `body` is the whole message while it waits; what is refused or consumed is erased with the decision.
 CREATE TABLE inbound (
   id            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  binding_id    text NOT NULL REFERENCES bindings ON DELETE CASCADE,
+  binding_id    text NOT NULL,
   account_epoch integer NOT NULL,
   platform_chat text NOT NULL,
   message_key   text NOT NULL,
@@ -340,15 +340,13 @@ CREATE INDEX inbound_new ON inbound (binding_id, platform_chat, id) WHERE state 
 
 CREATE INDEX inbound_rate ON inbound (binding_id, sender_id, decided_at) WHERE state = 'admitted';
 
-CREATE INDEX inbound_age ON inbound (received_at);
-
 CREATE SEQUENCE turn_ids;
 
 -- A turn holds its chat while `state` is running. Its lease is the one of the frontend that holds it.
 -- Tokens stand here, so that counting usage never makes turns of one user wait for each other.
 CREATE TABLE turns (
   id          bigint PRIMARY KEY DEFAULT nextval('turn_ids'),
-  chat_id     text NOT NULL REFERENCES chats ON DELETE CASCADE,
+  chat_id     text NOT NULL,
   user_id     text NOT NULL,
   agent_id    text NOT NULL DEFAULT '',
   binding_id  text NOT NULL DEFAULT '',
@@ -374,7 +372,7 @@ CREATE INDEX turns_running ON turns (holder) WHERE state = 'running';
 CREATE INDEX turns_chat ON turns (chat_id, id DESC);
 
 CREATE TABLE turn_senders (
-  turn_id   bigint NOT NULL REFERENCES turns ON DELETE CASCADE,
+  turn_id   bigint NOT NULL,
   sender_id text NOT NULL,
   name      text NOT NULL DEFAULT '',
   PRIMARY KEY (turn_id, sender_id)
@@ -384,7 +382,7 @@ CREATE TABLE turn_senders (
 -- is edited. `owner_term` is who executes it; a result is recorded only for that term.
 CREATE TABLE deliveries (
   id            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  binding_id    text NOT NULL REFERENCES bindings ON DELETE CASCADE,
+  binding_id    text NOT NULL,
   platform_chat text NOT NULL,
   seq           bigint NOT NULL,
   thread        text NOT NULL DEFAULT '',
@@ -406,17 +404,40 @@ CREATE TABLE deliveries (
   error         jsonb,
   planned_at    timestamptz NOT NULL DEFAULT now(),
   started_at    timestamptz,
-  finished_at   timestamptz,
-  UNIQUE (binding_id, platform_chat, seq)
+  finished_at   timestamptz
 );
 
-CREATE INDEX deliveries_open ON deliveries (binding_id, platform_chat, seq) WHERE state IN ('planned', 'sending');
+CREATE UNIQUE INDEX deliveries_open ON deliveries (binding_id, platform_chat, seq) WHERE state IN ('planned', 'sending');
 
 CREATE INDEX deliveries_doubtful ON deliveries (binding_id, id) WHERE state IN ('failed', 'unknown');
 
 CREATE INDEX deliveries_platform ON deliveries (binding_id, platform_chat, platform_id) WHERE platform_id <> '';
 
-CREATE INDEX deliveries_turn ON deliveries (turn_id) WHERE turn_id IS NOT NULL;
+CREATE INDEX deliveries_working ON deliveries (turn_id) WHERE purpose = 'working';
+
+-- The tables that every message writes have no foreign keys: each check costs a look-up and a lock on the row of
+-- its parent. Their rows are only written under a lock of the parent, and they go with it by these triggers.
+
+CREATE FUNCTION forget_binding() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  DELETE FROM inbound WHERE binding_id = OLD.id;
+  DELETE FROM deliveries WHERE binding_id = OLD.id;
+  DELETE FROM lanes WHERE binding_id = OLD.id;
+  DELETE FROM senders WHERE binding_id = OLD.id;
+  RETURN OLD;
+END $$;
+
+CREATE TRIGGER forget_binding AFTER DELETE ON bindings FOR EACH ROW EXECUTE FUNCTION forget_binding();
+
+CREATE FUNCTION forget_chat() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  DELETE FROM turn_senders s USING turns t WHERE t.chat_id = OLD.id AND s.turn_id = t.id;
+  DELETE FROM turns WHERE chat_id = OLD.id;
+  DELETE FROM messages WHERE chat_id = OLD.id;
+  RETURN OLD;
+END $$;
+
+CREATE TRIGGER forget_chat AFTER DELETE ON chats FOR EACH ROW EXECUTE FUNCTION forget_chat();
 
 -- Operations, proposals, triggers --------------------------------------------------------------------
 
