@@ -2,9 +2,10 @@
 
 import secrets
 import socket
+import sys
 
-from services.frontend.api import build_app
 from services.frontend.api.services import Services
+from services.frontend.bootstrap import first_sign_in_link
 from services.frontend.catalog import Catalog
 from services.frontend.leader.election import Election, Term
 from services.frontend.leader.polling import Polling
@@ -12,6 +13,7 @@ from services.frontend.model import ModelClient
 from services.frontend.readiness import Readiness
 from services.frontend.turns.pool import TurnPool
 from services.frontend.turns.runner import TurnRunner
+from services.frontend.web import build_app
 from shared.bus import Bus
 from shared.bus.connect import bus_for
 from shared.carrier import Carrier
@@ -75,6 +77,13 @@ class Frontend:
         await self._stack.enter(pool)
         for shard in range(settings.poll.shards):
             await self._stack.enter(self._election(services, shard, readiness))
+        await self._offer_first_sign_in(database)
+
+    async def _offer_first_sign_in(self, database: Database) -> None:
+        """Show the operator the way in while nobody has a password; a log would keep the link for others."""
+        link = await first_sign_in_link(database, self._settings.http.public_url or self.url)
+        if link is not None:
+            print(f"Sign in for the first time: {link}", file=sys.stderr, flush=True)  # noqa: T201 - not for a log
 
     def _pool(
         self, database: Database, bus: Bus, model: ModelClient, catalog: Catalog, presence: Presence

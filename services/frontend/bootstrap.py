@@ -15,11 +15,17 @@ _INSTRUCTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class DemoRecords:
-    """What the demo works with. `sign_in_token` belongs into `setup_url`; it is empty once a password is set."""
+class Records:
+    """What the operator works with. `sign_in_token` belongs into `setup_url`; it is empty once a password is set."""
 
     api_key: str
     sign_in_token: str
+
+
+@dataclass(frozen=True, slots=True)
+class DemoRecords(Records):
+    """What the demo works with besides."""
+
     agent_id: str
     binding_id: str
 
@@ -60,6 +66,13 @@ async def set_first_password(database: Database, token: str, *, name: str, passw
         return user_id
 
 
+async def bootstrap(database: Database, *, name: str = "up") -> Records:
+    """An administrator and an API key called `name`, a new one each time, since only its hash is kept."""
+    async with database.transaction() as connection:
+        _, key, token = await _operator(connection, name)
+    return Records(key, token)
+
+
 async def bootstrap_demo(
     database: Database, ring: KeyRing, *, telegram_token: str, model: str, name: str = "demo"
 ) -> DemoRecords:
@@ -68,18 +81,23 @@ async def bootstrap_demo(
     The key is a new one each time, since only its hash is kept.
     """
     async with database.transaction() as connection:
-        await people.lock_first_admin(connection)
-        admin = await people.named(connection, ADMIN)
-        user_id = (
-            admin.id if admin else await people.add(connection, name=ADMIN, role="admin", password_hash=None)
-        )
-        await sessions.remove_keys_named(connection, user_id, name)
-        _, key = await sessions.add_key(connection, user_id, name)
+        user_id, key, token = await _operator(connection, name)
         agent_id = await _agent(connection, user_id, name, model)
         binding_id = await _binding(connection, ring, user_id, agent_id, name, telegram_token)
-        signs_in = admin is not None and admin.has_password
-        token = "" if signs_in else await sessions.add_link(connection, user_id)
     return DemoRecords(key, token, agent_id, binding_id)
+
+
+async def _operator(connection: Connection, key_name: str) -> tuple[str, str, str]:
+    """The administrator of this machine's operator, a new API key, and a one-time link until a password is set."""
+    await people.lock_first_admin(connection)
+    admin = await people.named(connection, ADMIN)
+    user_id = (
+        admin.id if admin else await people.add(connection, name=ADMIN, role="admin", password_hash=None)
+    )
+    await sessions.remove_keys_named(connection, user_id, key_name)
+    _, key = await sessions.add_key(connection, user_id, key_name)
+    signs_in = admin is not None and admin.has_password
+    return user_id, key, "" if signs_in else await sessions.add_link(connection, user_id)
 
 
 async def _agent(connection: Connection, user_id: str, name: str, model: str) -> str:

@@ -1,6 +1,16 @@
 """Every route of the HTTP API, in one table."""
 
-from services.frontend.api import agents, bindings, models, senders, sign_in, users
+from services.frontend.api import (
+    addons,
+    agents,
+    bindings,
+    cluster,
+    models,
+    notifications,
+    senders,
+    sign_in,
+    users,
+)
 from services.frontend.api.routes import Route
 
 ROUTES: list[Route] = [
@@ -10,4 +20,7 @@ ROUTES: list[Route] = [
     *agents.ROUTES,
     *bindings.ROUTES,
     *senders.ROUTES,
+    *addons.ROUTES,
+    *notifications.ROUTES,
+    *cluster.ROUTES,
 ]
