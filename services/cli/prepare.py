@@ -4,13 +4,16 @@ import os
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from services.cli import certs
 from services.cli.serving import Parent, ReadyFd, once
 from shared.config import Settings, load
+
+if TYPE_CHECKING:
+    from shared.store import Database
 
 _PEERS = [("owner", "local"), ("frontend", "local")]
 _VALID = timedelta(days=365)
@@ -25,30 +28,40 @@ def prepare(
     ready_fd: ReadyFd = None,
     end_with_parent: Parent = None,
 ) -> None:
-    """Migrate, make certificates that last, and make the first administrator's key and sign-in link, and the samples of the demo."""
-    if certificates is not None:
-        _certify(certificates)
-    once(lambda: _prepare(load(), demo_bot, model), ready_fd=ready_fd, parent=end_with_parent)
+    """Migrate; make certificates, the first administrator's key and sign-in link, and the demo's samples."""
+
+    async def work() -> dict[str, Any]:
+        if certificates is not None:
+            _certify(certificates)
+        return await _prepare(load(), demo_bot, model)
+
+    once(work, ready_fd=ready_fd, parent=end_with_parent)
 
 
 async def _prepare(settings: Settings, demo_bot: str, model: str) -> dict[str, Any]:
-    from services.cli.local import bootstrap
     from shared.observe import logs
-    from shared.store.open import Store, key_ring
+    from shared.store.open import Store
 
     logs.configure(settings.log, "prepare")
     store = Store(settings.database, name="prepare")
     await store.start()
     try:
-        ring = await key_ring(settings.sealing, store.database)
-        if demo_bot:
-            records = await bootstrap.bootstrap_demo(
-                store.database, ring, telegram_token=demo_bot, model=model
-            )
-            return {"pid": os.getpid(), **asdict(records)}
-        return {"pid": os.getpid(), **asdict(await bootstrap.bootstrap(store.database))}
+        return {"pid": os.getpid(), **await _records(settings, store.database, demo_bot, model)}
     finally:
         await store.stop()
+
+
+async def _records(settings: Settings, database: "Database", demo_bot: str, model: str) -> dict[str, Any]:
+    from services.frontend.bootstrap import bootstrap, bootstrap_demo, setup_url
+    from shared.store.open import key_ring
+
+    if demo_bot:
+        ring = await key_ring(settings.sealing, database)
+        made = asdict(await bootstrap_demo(database, ring, telegram_token=demo_bot, model=model))
+    else:
+        made = asdict(await bootstrap(database))
+    token = made.pop("sign_in_token")
+    return {**made, "sign_in_path": setup_url("", token) if token else "/"}
 
 
 def _certify(folder: Path) -> None:

@@ -38,6 +38,7 @@ def up(
         bool,
         typer.Option("--validate/--no-validate", help="Simulators hold calls against the API descriptions."),
     ] = True,
+    contracts: Annotated[Path | None, typer.Option(help="Folder of those descriptions.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print run.json when everything is ready.")] = False,
     fast_database: Annotated[bool, typer.Option("--fast-database", hidden=True)] = False,
 ) -> None:
@@ -48,7 +49,7 @@ def up(
         raise Refused("--combined is one process: leave --frontends away", code=CONFIG)
     settings = load()
     first = settings.http.port if port is None else port
-    plan = Plan(frontends, first, demo, combined, validate, fast_database)
+    plan = Plan(frontends, first, demo, combined, contracts if validate else None, fast_database)
     asyncio.run(_up(plan, settings, data, as_json=as_json))
 
 

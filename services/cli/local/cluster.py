@@ -82,7 +82,7 @@ class LocalCluster:
             "postgres": {"dsn": self._environment.database_url},
             "nats": {"url": self._environment.nats_url},
             "api_key": made["api_key"],
-            "sign_in_url": f"{frontends[0]['url']}/sign-in?token={made['sign_in_token']}",
+            "sign_in_url": frontends[0]["url"] + made["sign_in_path"],
             "demo": {**demo, "telegram_bot": self._plan.demo_bot} if self._plan.demo else None,
         }
 
@@ -149,8 +149,8 @@ class LocalCluster:
 
     def _simulators(self) -> Child:
         words = ["sim", "--port", str(self._plan.simulator_port), "--demo-bot", self._plan.demo_bot]
-        if not self._plan.validate:
-            words.append("--no-validate")
+        contracts = self._plan.contracts
+        words += ["--contracts", str(contracts.absolute())] if contracts else ["--no-validate"]
         return self._child("simulators", words, dict, 5.0)
 
     def _child(

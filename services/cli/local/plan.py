@@ -18,13 +18,16 @@ def _demo_bot() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`port` is the first frontend's; 0 takes any free one. `fast_database` is for tests: it can lose data."""
+    """`port` is the first frontend's; 0 takes any free one. `fast_database` is for tests: it can lose data.
+
+    With `contracts` the simulators hold all calls against the API descriptions of that folder.
+    """
 
     frontends: int = 1
     port: int = 8080
     demo: bool = False
     combined: bool = False
-    validate: bool = True
+    contracts: Path | None = None
     fast_database: bool = False
     carrier_port: int = field(default_factory=free_port)
     simulator_port: int = field(default_factory=free_port)
