@@ -97,6 +97,9 @@ class Election:
                     await self._lead()
             except StoreUnavailable as problem:
                 log.info("election_waits_for_the_database", shard=self._shard, problem=str(problem))
+            except Exception:
+                # Whatever failed, this frontend stays a candidate: it may be the only one.
+                log.exception("election_failed", shard=self._shard)
             self._wake.clear()
             pause = self._settings.try_seconds * random.uniform(0.8, 1.2)  # noqa: S311 - spreads the frontends
             with contextlib.suppress(TimeoutError):
@@ -117,9 +120,11 @@ class Election:
         finally:
             self.term = None
             term.lost.set()
-            await duties.stop()
-            log.info("leadership_ended", shard=self._shard, term=term.number)
-            await self._lease.release()
+            try:
+                await duties.stop()
+            finally:
+                log.info("leadership_ended", shard=self._shard, term=term.number)
+                await self._lease.release()
 
     async def _keep(self, term: Term) -> None:
         """Renew until the term is lost, for whatever reason."""

@@ -5,6 +5,7 @@ binding off and tell its owner. Nothing here acts without a trusted term, and ev
 """
 
 import asyncio
+import contextlib
 import random
 import time
 import zlib
@@ -39,8 +40,12 @@ log = structlog.get_logger(__name__)
 
 #: seconds between looks at which bindings there are, besides the signals
 RECONCILE_SECONDS = 2.0
+#: seconds between two signs of life between leader and owner
+TOUCH_SECONDS = 1.0
 #: first pause after a failure, in seconds; doubles up to the setting
 FIRST_PAUSE = 0.1
+#: seconds before an owner that did not answer is told again of this leader
+ANNOUNCE_PAUSE = 0.25
 _OWNER_AWAY = (OwnerUnreachable, OwnerUnready, OwnerFenced)
 
 
@@ -92,6 +97,7 @@ class Polling:
 
     async def start(self) -> None:
         self._subscription = self._bus.subscribe(subjects.BINDING_CHANGED, self._on_changed)
+        self._tasks.run("touch", self._keep_in_touch())
         self._tasks.run("reconcile", self._reconcile_for_ever())
 
     async def stop(self) -> None:
@@ -105,32 +111,40 @@ class Polling:
         self._look.set()
 
     async def _reconcile_for_ever(self) -> None:
-        await self._announce()
         while not self._term.lost.is_set():
             self._look.clear()
-            try:
-                self._reconcile(await bindings.pollable(self._database))
-            except StoreUnavailable as problem:
-                log.info("polling_waits_for_the_database", problem=str(problem))
-            try:
-                await asyncio.wait_for(self._look.wait(), RECONCILE_SECONDS)
-            except TimeoutError:
-                continue
+            if await self._announce():
+                await self._look_at_bindings()
+                pause = RECONCILE_SECONDS
+            else:
+                pause = ANNOUNCE_PAUSE
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._look.wait(), pause)
 
-    async def _announce(self) -> None:
-        """Tell the owner of this term before the first poll; from then on it refuses older ones."""
-        pause = FIRST_PAUSE
+    async def _look_at_bindings(self) -> None:
+        try:
+            self._reconcile(await bindings.pollable(self._database))
+        except StoreUnavailable as problem:
+            log.info("polling_waits_for_the_database", problem=str(problem))
+        except Exception:
+            log.exception("bindings_not_looked_at")
+
+    async def _keep_in_touch(self) -> None:
+        """Tell the owner of this term again and again: long polls may be silent for longer than it may be lost."""
         while not self._term.lost.is_set():
             try:
-                await self._carrier.call(ops.ANNOUNCE, ops.Announce(self._term.shard), term=self._term.number)
-                self._term.owner_answered()
-                return
+                await self._announce()
             except CallerFenced:
                 self._term.lost.set()
             except Failure as failure:
                 log.info("leader_waits_for_the_owner", code=failure.code)
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, 1.0)
+            await asyncio.sleep(TOUCH_SECONDS)
+
+    async def _announce(self) -> None:
+        """From its answer on, the owner refuses older terms."""
+        announce = ops.Announce(self._term.shard)
+        await self._carrier.call(ops.ANNOUNCE, announce, term=self._term.number, deadline=TOUCH_SECONDS)
+        self._term.owner_answered()
 
     def _reconcile(self, wanted: list[Pollable]) -> None:
         ours = {b.binding_id: b for b in wanted if self._in_shard(b.binding_id)}
@@ -178,6 +192,9 @@ class Polling:
                 await self._pause(
                     health, longest=1.0 if isinstance(failure, (*_OWNER_AWAY, AddonNotRunning)) else None
                 )
+        # Trust ran out, as in a process that was stopped for a while. A renewal might bring the term back, but not
+        # this reader: the whole term ends, and whoever wins the next one reads everything.
+        self._term.lost.set()
 
     async def _read_once(self, binding: Pollable, cursor: Cursor, health: Health) -> Cursor:
         request = ops.Poll(
