@@ -194,6 +194,12 @@ async def orphans(connection: Connection, limit: int) -> list[Turn]:
     return [Turn(**dict(row)) for row in rows]
 
 
+async def held(connection: Connection, holder: str, *, except_ids: Sequence[int], limit: int) -> list[Turn]:
+    """Running turns that a frontend holds, besides those that it knows of."""
+    rows = await connection.fetch(_HELD, holder, except_ids, limit)
+    return [Turn(**dict(row)) for row in rows]
+
+
 async def take_over(connection: Connection, turn: Turn, holder: str) -> Turn | None:
     """Continue an orphan under the next epoch; None when another was faster."""
     row = await connection.fetchrow(_TAKE_OVER, turn.chat_id, turn.id, turn.epoch, holder)
@@ -353,6 +359,10 @@ WITH holders AS (
   WHERE NOT EXISTS (SELECT FROM frontends f WHERE f.id = h.holder AND {ALIVE})
 )
 SELECT {_TURN} FROM turns WHERE state = 'running' AND holder IN (SELECT holder FROM dead) ORDER BY id LIMIT $2
+"""  # noqa: S608 - constants only
+
+_HELD = f"""
+SELECT {_TURN} FROM turns WHERE state = 'running' AND holder = $1 AND id <> ALL($2::bigint[]) ORDER BY id LIMIT $3
 """  # noqa: S608 - constants only
 
 _TAKE_OVER = f"""

@@ -1,6 +1,7 @@
 """An answer as planned parts: the first takes over the working message, the others follow (ANS-30)."""
 
 from shared.domain.records import Part, Turn
+from shared.i18n import say
 from shared.sdk.manifest import TextDialect
 from shared.store.turns import Destination
 from shared.text.split import render
@@ -11,6 +12,9 @@ def answer_parts(
 ) -> list[Part]:
     """The parts of an answer, in order. `text` is Markdown; every part also has its plain form."""
     rendered = render(text, dialect.markup, dialect.limit, dialect.unit)
+    if not rendered:
+        # Nothing of it can be seen; the working message must not stay for ever.
+        rendered = render(say("model_empty"), dialect.markup, dialect.limit, dialect.unit)
     parts = []
     for n, piece in enumerate(rendered):
         takes_over = n == 0 and place.working_id is not None

@@ -7,12 +7,14 @@ is gone (its lock fell) or silent (its lease ended).
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 import structlog
 
 from services.frontend.turns import admission
-from shared.bus import Bus, subjects
+from shared.bus import Bus, Subscription, subjects
 from shared.config.sections import Limits
 from shared.config.sections import Turns as TurnSettings
 from shared.domain.errors import CallerFenced
@@ -27,8 +29,9 @@ log = structlog.get_logger(__name__)
 STORE_PAUSE = 0.25
 #: what one sweep or one look takes at most
 SWEEP = 200
-#: how often a turn that fails for an unknown reason is tried, before its sender gets a sentence
-BROKEN_RETRIES = 3
+#: how often a turn that fails for an unknown reason is tried, before its sender gets a sentence, and the longest
+#: pause between tries, in seconds
+BROKEN_RETRIES, BROKEN_PAUSE = 3, 30.0
 
 
 class Runs(Protocol):
@@ -69,6 +72,8 @@ class TurnPool:
         self._tasks = Tasks("turns")
         self._running: dict[int, Turn] = {}
         self._lanes: dict[Lane, bool] = {}
+        self._strays: set[int] = set()
+        self._subscriptions: list[Subscription] = []
         self._draining = False
         self._idle = asyncio.Event()
         self._idle.set()
@@ -80,8 +85,10 @@ class TurnPool:
 
     async def start(self) -> None:
         await self._presence.enter()
-        self._bus.subscribe(subjects.INBOUND_READY, self._on_ready, queue="admission")
-        self._bus.subscribe(subjects.FRONTEND_GONE, self._on_frontend_gone)
+        self._subscriptions = [
+            self._bus.subscribe(subjects.INBOUND_READY, self._on_ready, queue="admission"),
+            self._bus.subscribe(subjects.FRONTEND_GONE, self._on_frontend_gone),
+        ]
         self._tasks.run("beat", self._repeat(self._settings.renew_seconds, self._presence.beat))
         self._tasks.run("watch", self._repeat(self._settings.watch_seconds, self._take_over_orphans))
         self._tasks.run("sweep", self._repeat(self._settings.sweep_seconds, self._sweep))
@@ -89,6 +96,9 @@ class TurnPool:
     async def stop(self) -> None:
         """Take nothing new, let running turns end within the grace time, hand the rest over."""
         self._draining = True
+        for subscription in self._subscriptions:
+            # Otherwise this one would go on to get, and lose, its share of the signals.
+            subscription.cancel()
         if self._running:
             try:
                 async with asyncio.timeout(self._grace):
@@ -118,6 +128,12 @@ class TurnPool:
 
     def run(self, turn: Turn) -> None:
         """Run a turn that this frontend has claimed."""
+        if self._draining:
+            self._tasks.run("hand_over", self._try("hand_over", partial(self._hand_over, turn)))
+            return
+        known = self._running.get(turn.id)
+        if known is not None and known.epoch > turn.epoch:
+            return
         self._running[turn.id] = turn
         self._idle.clear()
         self._run_tasks.run("turn", self._run(turn))
@@ -141,6 +157,9 @@ class TurnPool:
             await work()
         except StoreUnavailable as problem:
             log.info("waiting_for_the_database", work=name, problem=str(problem))
+        except Exception:
+            # One failed look must not be the last one: without its beat a frontend would lose all its turns.
+            log.exception("work_failed", work=name)
 
     async def _sweep(self) -> None:
         if self._draining:
@@ -154,6 +173,16 @@ class TurnPool:
             if not self._may_claim():
                 return
             await self.claim(chat_id, Lane(binding_id, platform_chat) if binding_id else None)
+        await self._take_up_strays()
+
+    async def _take_up_strays(self) -> None:
+        """Run what this frontend has claimed without hearing of it, because a connection broke at the commit."""
+        strays = await turns.held(self._database, self._holder, except_ids=list(self._running), limit=SWEEP)
+        # One that is seen for the first time may have been claimed this very moment.
+        lost = [turn for turn in strays if turn.id in self._strays]
+        self._strays = {turn.id for turn in strays}
+        for turn in lost:
+            await self._take_over(turn)
 
     async def _take_over_orphans(self) -> None:
         if self._draining:
@@ -164,10 +193,16 @@ class TurnPool:
                 continue
             if not self._may_claim():
                 return
-            taken = await turns.take_over(self._database, orphan, self._holder)
-            if taken is not None:
-                log.info("turn_taken_over", turn=taken.id, epoch=taken.epoch)
-                self.run(taken)
+            await self._take_over(orphan)
+
+    async def _take_over(self, turn: Turn) -> None:
+        taken = await turns.take_over(self._database, turn, self._holder)
+        if taken is not None:
+            log.info("turn_taken_over", turn=taken.id, epoch=taken.epoch)
+            self.run(taken)
+
+    async def _hand_over(self, turn: Turn) -> None:
+        await turns.hand_over(self._database, [turn])
 
     def _may_claim(self) -> bool:
         return not self._draining and len(self._running) < self._max_turns
@@ -225,10 +260,7 @@ class TurnPool:
             if not self._running:
                 self._idle.set()
         if following is not None:
-            if self._draining:
-                await turns.hand_over(self._database, [following])
-            else:
-                self.run(following)
+            self.run(following)
 
     async def _run_to_its_end(self, turn: Turn) -> Turn | None:
         """Run through outages of the database; a turn that breaks again and again ends with a sentence."""
@@ -242,9 +274,11 @@ class TurnPool:
                 log.info("turn_fenced", turn=turn.id, epoch=turn.epoch)
                 return None
             except StoreUnavailable:
-                await asyncio.sleep(STORE_PAUSE)
+                pause = STORE_PAUSE
             except Exception:
-                broken += 1
-                if broken > BROKEN_RETRIES:
-                    raise
                 log.exception("turn_broke", turn=turn.id)
+                pause = min(STORE_PAUSE * 2**broken, BROKEN_PAUSE)
+                broken += 1
+            await asyncio.sleep(pause)
+            # What the first try has stored is part of the next one's transcript.
+            turn = replace(turn, fresh=False)
