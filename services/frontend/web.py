@@ -3,6 +3,8 @@
 from aiohttp import web
 
 from services.frontend import pages
+from services.frontend.api import openapi
+from services.frontend.api.events import STREAMS, OpenStreams
 from services.frontend.api.middleware import answer_for_errors
 from services.frontend.api.passwords import PASSWORDS, THROTTLE, Passwords, Throttle
 from services.frontend.api.routes import LARGEST_BODY
@@ -17,7 +19,10 @@ def build_app(services: Services, health: Health) -> web.Application:
     app[SERVICES] = services
     app[PASSWORDS], app[THROTTLE] = Passwords(), Throttle()
     app[RUNNING] = RunningAddons(services.carrier)
+    app[STREAMS] = OpenStreams()
+    app.on_shutdown.append(app[STREAMS].close)
     app.add_routes(health.routes())
     app.add_routes([route.bind() for route in ROUTES])
+    app.add_routes([openapi.serve(ROUTES)])
     app.add_routes(pages.routes())
     return app

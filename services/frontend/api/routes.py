@@ -38,7 +38,6 @@ class Route:
     status: int = 200
     query: tuple[str, ...] = ()
     browser: bool = False
-    stream: bool = False
 
     @cached_property
     def body(self) -> type[msgspec.Struct] | None:
@@ -50,6 +49,11 @@ class Route:
         """None for no content, and for what is not JSON."""
         kind = self._hints["return"]
         return None if kind is type(None) or issubclass(kind, web.StreamResponse) else kind
+
+    @property
+    def streams(self) -> bool:
+        """Whether the answer is a stream of events."""
+        return issubclass(self._hints["return"], web.StreamResponse)
 
     @property
     def parameters(self) -> list[str]:

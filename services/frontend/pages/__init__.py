@@ -9,6 +9,7 @@ from pathlib import Path
 from aiohttp import web
 
 from services.frontend.pages import overview, setup, sign_in
+from services.frontend.pages.render import readable
 
 STATIC = Path(__file__).parent / "static"
 
@@ -16,11 +17,11 @@ STATIC = Path(__file__).parent / "static"
 def routes() -> list[web.AbstractRouteDef]:
     """All pages and their static files."""
     return [
-        web.get("/", overview.show),
-        web.get("/sign-in", sign_in.show),
-        web.post("/sign-in", sign_in.submit),
-        web.post("/sign-out", sign_in.leave),
-        web.get("/setup", setup.show),
-        web.post("/setup", setup.submit),
+        web.get("/", readable(overview.show)),
+        web.get("/sign-in", readable(sign_in.show)),
+        web.post("/sign-in", readable(sign_in.submit)),
+        web.post("/sign-out", readable(sign_in.leave)),
+        web.get("/setup", readable(setup.show)),
+        web.post("/setup", readable(setup.submit)),
         web.static("/static", STATIC),
     ]
