@@ -68,6 +68,7 @@ class DeliveryQueue:
         self._term = term
         self._trusted = trusted
         self._working: dict[Lane, bool] = {}
+        self._unheard: set[Lane] = set()
         self._stopping = False
 
     async def start(self) -> None:
@@ -75,6 +76,7 @@ class DeliveryQueue:
         self._tasks, self._lanes, self._batches = Tasks("deliveries"), Tasks("lanes"), Tasks("batches")
         self._claims: Batcher[Lane, Delivery | None] = Batcher("claim", self._batches, self._claim)
         self._results: Batcher[Result, bool] = Batcher("record", self._batches, self._record)
+        self._unheard.clear()
         settled = await store.settle_orphans(self._database, self._term())
         if settled:
             log.warning("deliveries_of_an_earlier_owner_settled", count=settled)
@@ -110,10 +112,12 @@ class DeliveryQueue:
             if not self._trusted():
                 continue
             try:
-                for lane in await store.waiting_lanes(self._database, SWEEP):
+                for lane in [*self._unheard, *await store.waiting_lanes(self._database, SWEEP)]:
                     self.wake(lane)
             except StoreUnavailable as problem:
                 log.info("delivery_sweep_skipped", problem=str(problem))
+            except Exception:
+                log.exception("delivery_sweep_failed")
 
     async def _work(self, lane: Lane) -> None:
         """Send the open parts of a lane one after another, until nothing may go now."""
@@ -143,7 +147,14 @@ class DeliveryQueue:
         asyncio.get_running_loop().call_later(seconds, self.wake, lane)
 
     async def _claim(self, lanes: Sequence[Lane]) -> Sequence[Delivery | None]:
-        claimed = await store.claim_heads(self._database, list(set(lanes)), self._term())
+        wanted = list(set(lanes))
+        try:
+            claimed = await store.claim_heads(self._database, wanted, self._term(), unheard=self._unheard)
+        except StoreUnavailable:
+            # It may have been committed, and then nobody else may claim these parts.
+            self._unheard.update(wanted)
+            raise
+        self._unheard.difference_update(wanted)
         by_lane = {Lane(d.binding_id, d.platform_chat): d for d in claimed}
         return [by_lane.get(lane) for lane in lanes]
 

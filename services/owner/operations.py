@@ -17,7 +17,15 @@ from services.owner.addons import Addons, Running
 from services.owner.guard import guarded
 from shared.carrier import Call, Handlers
 from shared.carrier import operations as ops
-from shared.domain.errors import CallerFenced, Deadline, Denied, Failure, OutcomeUnknown, PlatformUnavailable
+from shared.domain.errors import (
+    AddonNotRunning,
+    CallerFenced,
+    Deadline,
+    Denied,
+    Failure,
+    OutcomeUnknown,
+    PlatformUnavailable,
+)
 from shared.lifecycle import Tasks
 from shared.sdk.ops import ToolCall, ToolPhase, ToolResult
 from shared.store import Database, operations
@@ -26,6 +34,8 @@ log = structlog.get_logger(__name__)
 
 #: seconds that a tool gets
 TOOL_SECONDS = 90.0
+#: seconds in which an add-on that ended may come back to say what became of a write, and between the questions
+SETTLE_SECONDS, SETTLE_PAUSE = 10.0, 0.1
 
 
 class ToolCalls:
@@ -37,6 +47,7 @@ class ToolCalls:
         self._term = term
         self._tasks = Tasks("tools")
         self._running: dict[str, asyncio.Task[ToolResult]] = {}
+        self._storing = asyncio.Lock()
 
     async def start(self) -> None:
         self._tasks = Tasks("tools")
@@ -59,59 +70,73 @@ class ToolCalls:
             raise Denied("a write needs an operation ID")
         running = self._running.get(call.operation)
         if running is None:
-            stored = await operations.begin(
-                self._database,
-                call.operation,
-                turn_id=call.turn,
-                epoch=call.epoch,
-                user_id=call.actor,
-                binding_id=request.binding_id,
-                addon=request.addon,
-                tool=request.tool,
-                arguments=request.arguments,
-                owner_term=self._term(),
-            )
-            if stored is None:
-                raise CallerFenced("this turn has ended or was taken over")
-            if stored.state != "started":
-                return _recorded(stored)
-            running = self._running.get(call.operation) or self._begin(addon, request, stored)
+            async with self._storing:
+                # One at a time, so that of two callers the one that stores the call is the one that makes it.
+                running = self._running.get(call.operation)
+                if running is None:
+                    stored = await self._store(request, call)
+                    if stored.state != "started":
+                        return _recorded(stored)
+                    running = self._begin(addon, request, stored)
         # The caller may go; the write goes on, and the next one to ask attaches to it.
         return await asyncio.shield(running)
+
+    async def _store(self, request: ops.ToolRequest, call: Call) -> operations.Operation:
+        stored = await operations.begin(
+            self._database,
+            call.operation,
+            turn_id=call.turn,
+            epoch=call.epoch,
+            user_id=call.actor,
+            binding_id=request.binding_id,
+            addon=request.addon,
+            tool=request.tool,
+            arguments=request.arguments,
+            owner_term=self._term(),
+        )
+        if stored is None:
+            raise CallerFenced("this turn has ended or was taken over")
+        return stored
 
     def _begin(
         self, addon: Running, request: ops.ToolRequest, stored: operations.Operation
     ) -> "asyncio.Task[ToolResult]":
-        phase: ToolPhase = "apply" if stored.new else "settle"
-        task = self._tasks.run("write", self._apply(addon, request, stored.id, phase))
+        work = self._apply(addon, request, stored.id) if stored.new else self._settle(request, stored.id)
+        task = self._tasks.run("write", work)
         self._running[stored.id] = task
         task.add_done_callback(lambda _: self._running.pop(stored.id, None))
         return task
 
-    async def _apply(
-        self, addon: Running, request: ops.ToolRequest, operation: str, phase: ToolPhase
-    ) -> ToolResult:
+    async def _apply(self, addon: Running, request: ops.ToolRequest, operation: str) -> ToolResult:
         try:
-            result = await self._call(addon, request, phase, operation)
-        except (OutcomeUnknown, Deadline, PlatformUnavailable) as lost:
-            if phase == "settle" or not isinstance(lost, OutcomeUnknown):
-                raise
-            # The add-on may be able to say what became of it, once it runs again.
-            result = await self._settle(request, operation)
+            result = await self._call(addon, request, "apply", operation)
+        except (OutcomeUnknown, Deadline):
+            return await self._settle(request, operation)
         except Failure as failure:
             result = ToolResult(failure.message, is_error=True, untrusted=False)
-        state = "failed" if result.is_error else "done"
-        await operations.finish(
-            self._database, operation, state, {"content": result.content, "is_error": result.is_error}
-        )
-        return result
+        return await self._finish(operation, result)
 
     async def _settle(self, request: ops.ToolRequest, operation: str) -> ToolResult:
-        try:
-            return await self._call(self._tool(request, "write"), request, "settle", operation)
-        except Failure:
-            await operations.finish(self._database, operation, "unknown", {})
-            raise OutcomeUnknown("the outcome of this write is unknown", operation=operation) from None
+        """Ask the add-on what became of a write; one that ended is given the time to start again."""
+        give_up = asyncio.get_running_loop().time() + SETTLE_SECONDS
+        while True:
+            try:
+                addon = self._tool(request, "write")
+                result = await self._call(addon, request, "settle", operation)
+                return await self._finish(operation, result)
+            except Failure as failure:
+                away = isinstance(failure, AddonNotRunning | PlatformUnavailable)
+                if not away or asyncio.get_running_loop().time() > give_up:
+                    break
+            await asyncio.sleep(SETTLE_PAUSE)
+        await operations.finish(self._database, operation, "unknown", {})
+        raise OutcomeUnknown("the outcome of this write is unknown", operation=operation)
+
+    async def _finish(self, operation: str, result: ToolResult) -> ToolResult:
+        state = "failed" if result.is_error else "done"
+        stored = {"content": result.content, "is_error": result.is_error}
+        await operations.finish(self._database, operation, state, stored)
+        return result
 
     def _tool(self, request: ops.ToolRequest, kind: str) -> Running:
         addon = self._addons.get(request.addon)

@@ -27,6 +27,15 @@ CONNECTION_ERRORS = (
     TimeoutError,
 )
 
+#: what the server says to a statement that may go well another time: shutting down, out of room, a deadlock
+PASSING_ERRORS = (
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.TransactionRollbackError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.ReadOnlySQLTransactionError,
+)
+
 #: what opening a connection may raise besides: a refusal of the server, or an address that is none
 START_ERRORS = (*CONNECTION_ERRORS, asyncpg.PostgresError, asyncpg.ClientConfigurationError, ValueError)
 
@@ -93,7 +102,7 @@ class Database:
         try:
             async with self._pool.acquire(timeout=self._settings.connect_seconds) as connection:
                 yield cast("Connection", connection)
-        except CONNECTION_ERRORS as problem:
+        except (*CONNECTION_ERRORS, *PASSING_ERRORS) as problem:
             raise StoreUnavailable(_sentence(problem)) from problem
 
     @contextlib.asynccontextmanager

@@ -1,6 +1,6 @@
 """Planned parts of answers and notices: planned by anybody, executed by the owner alone, in order for a lane."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,15 +39,24 @@ async def plan(connection: Connection, lane: Lane, parts: Sequence[Part]) -> lis
         [p.purpose for p in parts],
         [p.action for p in parts],
         [p.target_id for p in parts],
-        [orjson.dumps(p.body).replace(b"\\u0000", b"").decode() for p in parts],
+        [_json(p.body) for p in parts],
     )
     return [row["id"] for row in rows]
 
 
-async def claim_heads(connection: Connection, lanes: Sequence[Lane], owner_term: int) -> list[Delivery]:
-    """Mark the first open part of each lane as `sending` under this owner's term, where its time has come."""
+async def claim_heads(
+    connection: Connection, lanes: Sequence[Lane], owner_term: int, *, unheard: Collection[Lane] = ()
+) -> list[Delivery]:
+    """Mark the first open part of each lane as `sending` under this owner's term, where its time has come.
+
+    `unheard` are lanes whose last claim got no answer: what it marked was never sent, and is claimed again.
+    """
     rows = await connection.fetch(
-        _CLAIM_HEADS, [lane.binding_id for lane in lanes], [lane.platform_chat for lane in lanes], owner_term
+        _CLAIM_HEADS,
+        [lane.binding_id for lane in lanes],
+        [lane.platform_chat for lane in lanes],
+        owner_term,
+        [lane in unheard for lane in lanes],
     )
     return [Delivery(**dict(row)) for row in rows]
 
@@ -85,16 +94,19 @@ async def record(connection: Connection, results: Sequence[Result], owner_term: 
             [r.delivery_id for r in results],
             [r.state for r in results],
             [r.platform_id for r in results],
-            [None if r.error is None else orjson.dumps(r.error).decode() for r in results],
+            [None if r.error is None else _json(r.error) for r in results],
             [r.wait_seconds for r in results],
-            [None if r.body is None else orjson.dumps(r.body).decode() for r in results],
+            [None if r.body is None else _json(r.body) for r in results],
             [r.action for r in results],
         )
     )
 
 
 async def settle_orphans(connection: Connection, owner_term: int) -> int:
-    """Decide on parts that an earlier owner was sending: an edit may be repeated, anything else is unknown."""
+    """Decide on parts that an earlier owner was sending: an edit may be repeated, anything else is unknown.
+
+    An owner that resumes under its old term was such an earlier owner itself; nothing of it is on its way now.
+    """
     return int(await connection.fetchval(_SETTLE_ORPHANS, owner_term))
 
 
@@ -114,6 +126,11 @@ async def doubtful(connection: Connection, binding_id: str, limit: int = 100) ->
     """Failed and unknown parts of a binding, the newest first, for its owner."""
     rows = await connection.fetch(_DOUBTFUL, binding_id, limit)
     return [dict(row) for row in rows]
+
+
+def _json(value: Any) -> str:
+    # Postgres cannot store the null character, and one value that holds it must not stop a whole batch.
+    return orjson.dumps(value).replace(b"\\u0000", b"").decode()
 
 
 _PLAN = """
@@ -136,18 +153,19 @@ RETURNING id
 # died is then read from the row, and only a true edit is repeated.
 _CLAIM_HEADS = """
 WITH heads AS (
-  SELECT h.id FROM unnest($1::text[], $2::text[]) AS l(binding_id, platform_chat)
+  SELECT h.id FROM unnest($1::text[], $2::text[], $4::boolean[]) AS l(binding_id, platform_chat, unheard)
   CROSS JOIN LATERAL (
-    SELECT d.id, d.state, d.not_before FROM deliveries d
+    SELECT d.id, d.state, d.not_before, d.owner_term FROM deliveries d
     WHERE d.binding_id = l.binding_id AND d.platform_chat = l.platform_chat AND d.state IN ('planned', 'sending')
     ORDER BY d.seq LIMIT 1) h
   WHERE h.state = 'planned' AND (h.not_before IS NULL OR h.not_before <= now())
+    OR l.unheard AND h.state = 'sending' AND h.owner_term = $3
 )
 UPDATE deliveries d SET state = 'sending', owner_term = $3, attempts = d.attempts + 1, started_at = now(),
   action = CASE WHEN d.action <> 'send' AND coalesce(t.state, '') <> 'sent' THEN 'send' ELSE d.action END
 FROM heads h JOIN deliveries n ON n.id = h.id JOIN bindings b ON b.id = n.binding_id
 LEFT JOIN deliveries t ON t.id = n.target_id
-WHERE d.id = h.id AND d.state = 'planned'
+WHERE d.id = h.id AND (d.state = 'planned' OR d.state = 'sending' AND d.owner_term = $3)
 RETURNING d.id, d.binding_id, d.platform_chat, d.thread, d.reply_to, d.purpose, d.action, d.body, d.attempts,
   extract(epoch FROM now() - d.planned_at)::double precision AS age_seconds, d.target_id,
   coalesce(t.platform_id, '') AS target_message,
@@ -179,7 +197,7 @@ WITH settled AS (
     error = CASE WHEN action = 'edit' THEN NULL
       ELSE jsonb_build_object('code', 'outcome_unknown', 'message', 'the owner ended while this was being sent') END,
     finished_at = CASE WHEN action = 'edit' THEN NULL ELSE now() END
-  WHERE state = 'sending' AND owner_term < $1
+  WHERE state = 'sending' AND owner_term <= $1
   RETURNING 1
 )
 SELECT count(*) FROM settled

@@ -49,18 +49,12 @@ async def finish(connection: Connection, operation: str, state: str, result: dic
     )
 
 
-# The turn must be running under this epoch at the moment of the insert; a stored call is found either way.
+# The turn must be running under this epoch, whether the call is stored now or was before. Writing the stored row as
+# it is makes it visible even when another transaction stored it after this statement began; `xmax` is 0 for a new one.
 _BEGIN = """
-WITH made AS (
-  INSERT INTO operations (id, turn_id, user_id, binding_id, addon, tool, phase, arguments, state, owner_term)
-  SELECT $1, t.id, $4, $5, $6, $7, 'apply', $8, 'started', $9
-  FROM turns t WHERE t.id = $2 AND t.epoch = $3 AND t.state = 'running'
-  ON CONFLICT (id) DO NOTHING
-  RETURNING id, state, owner_term, result, true AS new
-)
-SELECT id, state, owner_term, result, new FROM made
-UNION ALL
-SELECT o.id, o.state, o.owner_term, o.result, false
-FROM operations o JOIN turns t ON t.id = $2 AND t.epoch = $3 AND t.state = 'running'
-WHERE o.id = $1 AND NOT EXISTS (SELECT FROM made)
+INSERT INTO operations (id, turn_id, user_id, binding_id, addon, tool, phase, arguments, state, owner_term)
+SELECT $1, t.id, $4, $5, $6, $7, 'apply', $8, 'started', $9
+FROM turns t WHERE t.id = $2 AND t.epoch = $3 AND t.state = 'running'
+ON CONFLICT (id) DO UPDATE SET id = operations.id
+RETURNING id, state, owner_term, result, xmax = 0 AS new
 """
