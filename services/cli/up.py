@@ -60,7 +60,7 @@ async def _up(plan: "Plan", settings: Settings, data: Path | None, *, as_json: b
     from services.cli.serving import Interrupts
 
     interrupts = Interrupts(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    screen = Screen(quiet=as_json)
+    screen = Screen(for_program=as_json)
     folder = DataFolder(data)
     with folder.held():
         cluster = LocalCluster(plan, settings, folder, listener=screen.part, warn=screen.warn)
@@ -74,8 +74,9 @@ async def _up(plan: "Plan", settings: Settings, data: Path | None, *, as_json: b
             await interrupts.stopped.wait()
             screen.say("stopping (again: at once)")
         finally:
+            screen.over()
             await cluster.stop()
 
 
 def _where(folder: "DataFolder") -> str:
-    return f"{folder.path}" + (" [dim](temporary: deleted at the end)[/dim]" if folder.temporary else "")
+    return f"{folder.path}" + (" (temporary: deleted at the end)" if folder.temporary else "")

@@ -133,7 +133,7 @@ class NatsBus:
             connect_timeout=2,
             ping_interval=10,
             error_cb=_on_error,
-            disconnected_cb=_on_lost,
+            disconnected_cb=self._on_lost,
             reconnected_cb=self._on_back,
             closed_cb=self._on_closed,
         )
@@ -181,6 +181,10 @@ class NatsBus:
             with contextlib.suppress(NatsError, OSError):
                 await self._client.flush(timeout=1)
 
+    async def _on_lost(self) -> None:
+        if self._started:  # our own leaving is no loss
+            log.warning("bus_lost")
+
     async def _on_back(self) -> None:
         """The client has renewed all that was attached."""
         log.info("bus_back")
@@ -199,7 +203,3 @@ async def _detach(attached: NatsSubscription) -> None:
 
 async def _on_error(problem: Exception) -> None:
     log.debug("bus_trouble", problem=type(problem).__name__)
-
-
-async def _on_lost() -> None:
-    log.warning("bus_lost")

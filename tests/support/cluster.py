@@ -7,7 +7,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -125,12 +125,14 @@ class Cluster:
 
     async def start(self) -> None:
         """Start `up` (again, on the same data) and wait until everything is ready."""
+        run_file = self.data / "run.json"
+        run_file.unlink(missing_ok=True)  # an `up` that was killed leaves its own
         with (self._home / "up.out").open("ab") as sink:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-P", "-m", "services.cli", "up", *self._options(),
                 stdin=asyncio.subprocess.DEVNULL, stdout=sink, stderr=sink, env={**os.environ, **self._settings},
             )  # fmt: skip
-        await until(lambda: self._over() or (self.data / "run.json").exists(), within=START_SECONDS)
+        await until(lambda: self._over() or run_file.exists(), within=START_SECONDS)
         assert not self._over(), f"up ended: {self.output}"
 
     async def stop(self, kind: signal.Signals = signal.SIGTERM) -> int:
@@ -165,7 +167,7 @@ class Cluster:
 
     def processes(self) -> list[psutil.Process]:
         """Everything that `up` has started, add-ons and backends of Postgres included."""
-        return psutil.Process(self.pid).children(recursive=True)
+        return list(psutil.Process(self.pid).children(recursive=True))
 
     # -- what runs --------------------------------------------------------------------------------------
 
@@ -174,11 +176,6 @@ class Cluster:
         """`run.json` as it is now."""
         found: dict[str, Any] = json.loads((self.data / "run.json").read_bytes())
         return found
-
-    async def rewritten(self, before: dict[str, Any], *, within: float = 30.0) -> dict[str, Any]:
-        """Wait until `run.json` is another one than `before`: all parts are ready again."""
-        await until(lambda: self.run != before, within=within)
-        return self.run
 
     def frontend_pids(self) -> list[int]:
         return [entry["pid"] for entry in self.run["frontends"]]
@@ -213,6 +210,14 @@ class Cluster:
                     if entry["id"] == holder:
                         return dict(entry)
                 await asyncio.sleep(0.02)
+
+    async def written(self, act: Callable[[], None], *, within: float = 30.0) -> dict[str, Any]:
+        """Do `act`, and wait until `run.json` was written after it: all parts are ready again."""
+        run_file = self.data / "run.json"
+        before = run_file.stat().st_mtime_ns
+        act()
+        await until(lambda: run_file.stat().st_mtime_ns != before, within=within)
+        return self.run
 
     @staticmethod
     def kill(pid: int, kind: signal.Signals = signal.SIGKILL) -> None:

@@ -19,6 +19,8 @@ from services.cli.local.tail import Tail
 from shared.config import Settings
 from shared.lifecycle import Tasks
 
+#: warnings that say what the demo is: its platforms are simulators
+_DEMO_EVENTS = frozenset({"platforms_replaced_by_the_operator", "development_address_in_use"})
 #: connections that a process opens beside its pool: leases, presence, checks
 _OWN_CONNECTIONS = 8
 
@@ -40,7 +42,7 @@ class LocalCluster:
         self._folder = folder
         self._listener = listener
         self._environment = Environment(plan, settings, folder.path)
-        self._tail = Tail(warn)
+        self._tail = Tail(warn, known=_DEMO_EVENTS if plan.demo else frozenset())
         self._tasks = Tasks("up")
         self._engines: list[Keeper] = []
         self._services: list[Keeper] = []

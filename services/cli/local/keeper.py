@@ -42,12 +42,12 @@ class Keeper:
         self._tasks = Tasks(f"keeper-{name}")
 
     async def start(self) -> None:
-        """Raises Refused or EngineFailed."""
+        """Raises Refused or EngineFailed, which say why."""
         self._on_change(self.name, "starting", "")
         try:
             await self._part.start()
-        except (Refused, EngineFailed) as problem:
-            self._on_change(self.name, "down", str(problem))
+        except (Refused, EngineFailed):
+            self._on_change(self.name, "down", "")
             raise
         self._up()
         self._tasks.run("keep", self._keep())

@@ -12,9 +12,10 @@ _FRAME = {"event", "level", "timestamp", "service", "exception", "logger"}
 
 
 class Tail:
-    """Follows log files and passes each warning or error on as name, level and one line."""
+    """Follows log files and passes each warning or error on as name, level and one line, save the `known` events."""
 
-    def __init__(self, say: Callable[[str, str, str], None]) -> None:
+    def __init__(self, say: Callable[[str, str, str], None], *, known: frozenset[str]) -> None:
+        self._known = known
         self._logs: dict[str, Path] = {}
         self._say = say
         self._read: dict[str, int] = {}
@@ -38,12 +39,12 @@ class Tail:
         whole = new[: new.rfind(b"\n") + 1]
         self._read[name] = self._read.get(name, 0) + len(whole)
         for line in whole.splitlines():
-            found = _notable(line)
+            found = _notable(line, self._known)
             if found is not None:
                 self._say(name, *found)
 
 
-def _notable(line: bytes) -> tuple[str, str] | None:
+def _notable(line: bytes, known: frozenset[str]) -> tuple[str, str] | None:
     """Level and text of a warning or an error."""
     if not line.startswith(b"{"):
         return None
@@ -51,7 +52,7 @@ def _notable(line: bytes) -> tuple[str, str] | None:
         fields = json.loads(line)
     except ValueError:
         return None
-    if fields.get("level") not in _LEVELS:
+    if fields.get("level") not in _LEVELS or fields.get("event") in known:
         return None
     data = " ".join(f"{key}={value}" for key, value in fields.items() if key not in _FRAME)
     return fields["level"], f"{fields.get('event', '')} {data}".strip()
