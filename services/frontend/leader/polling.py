@@ -91,6 +91,7 @@ class Polling:
         self._tasks = Tasks(f"polling-{term.shard}")
         self._readers: dict[str, _Reader] = {}
         self._look = asyncio.Event()
+        self._announced = asyncio.Event()
 
     def health(self) -> dict[str, Health]:
         return {binding_id: reader.health for binding_id, reader in self._readers.items()}
@@ -111,15 +112,12 @@ class Polling:
         self._look.set()
 
     async def _reconcile_for_ever(self) -> None:
+        await self._announced.wait()
         while not self._term.lost.is_set():
             self._look.clear()
-            if await self._announce():
-                await self._look_at_bindings()
-                pause = RECONCILE_SECONDS
-            else:
-                pause = ANNOUNCE_PAUSE
+            await self._look_at_bindings()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._look.wait(), pause)
+                await asyncio.wait_for(self._look.wait(), RECONCILE_SECONDS)
 
     async def _look_at_bindings(self) -> None:
         try:
@@ -130,21 +128,25 @@ class Polling:
             log.exception("bindings_not_looked_at")
 
     async def _keep_in_touch(self) -> None:
-        """Tell the owner of this term again and again: long polls may be silent for longer than it may be lost."""
+        """Tell the owner of this term, before the first poll and again and again.
+
+        From its answer on it refuses older terms; a new owner learns of it, and a leader whose long polls are silent
+        knows that the owner is there.
+        """
         while not self._term.lost.is_set():
+            announce = ops.Announce(self._term.shard)
             try:
-                await self._announce()
+                await self._carrier.call(
+                    ops.ANNOUNCE, announce, term=self._term.number, deadline=TOUCH_SECONDS
+                )
             except CallerFenced:
                 self._term.lost.set()
             except Failure as failure:
                 log.info("leader_waits_for_the_owner", code=failure.code)
-            await asyncio.sleep(TOUCH_SECONDS)
-
-    async def _announce(self) -> None:
-        """From its answer on, the owner refuses older terms."""
-        announce = ops.Announce(self._term.shard)
-        await self._carrier.call(ops.ANNOUNCE, announce, term=self._term.number, deadline=TOUCH_SECONDS)
-        self._term.owner_answered()
+            else:
+                self._term.owner_answered()
+                self._announced.set()
+            await asyncio.sleep(TOUCH_SECONDS if self._announced.is_set() else ANNOUNCE_PAUSE)
 
     def _reconcile(self, wanted: list[Pollable]) -> None:
         ours = {b.binding_id: b for b in wanted if self._in_shard(b.binding_id)}
