@@ -16,7 +16,7 @@ from typing import Any
 import structlog
 
 from services.owner.addons import Addons, Running
-from services.owner.batching import Batcher
+from shared.lifecycle.batching import Batcher
 from services.owner.credentials import Access, Credentials
 from services.owner.messages import MessageLocks
 from services.owner.outcomes import outcome_of

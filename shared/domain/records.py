@@ -66,10 +66,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A claimed turn. Every act under it names `id` and `epoch`; a newer epoch fences it.
-
-    `fresh` says that it was claimed just now, and its first model request with it.
-    """
+    """A claimed turn. Every act under it names `id` and `epoch`; a newer epoch fences it."""
 
     id: int
     chat_id: str
@@ -77,7 +74,6 @@ class Turn:
     agent_id: str
     binding_id: str
     epoch: int
-    fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -34,36 +35,39 @@ class Waiting:
     received_at: datetime
 
 
-async def lock_lane(connection: Connection, lane: Lane) -> LaneFacts | None:
-    """Take the lane and read its binding; None when it is gone."""
-    row = await connection.fetchrow(_LOCK_LANE, lane.binding_id, lane.platform_chat)
-    if row is None:
-        return None
+async def lock_lanes(connection: Connection, lanes: Sequence[Lane]) -> dict[Lane, LaneFacts]:
+    """Take lanes, in one order for everybody, and read their bindings; those that are gone are left out."""
+    rows = await connection.fetch(_LOCK_LANES, *_columns(lanes))
+    return {Lane(row["id"], row["platform_chat"]): _facts(row) for row in rows}
+
+
+def _facts(row: Any) -> LaneFacts:
     values = dict(row)
+    del values["platform_chat"]
     facts = {name: values.pop(name) for name in ("agent_name", "has_agent", "has_model", "owner_may")}
     values["allow"] = tuple(values["allow"])
     return LaneFacts(Binding(**values), **facts)
 
 
-async def waiting(connection: Connection, lane: Lane, *, limit: int) -> list[Waiting]:
-    """The undecided messages of a locked lane, in order."""
-    rows = await connection.fetch(_WAITING, lane.binding_id, lane.platform_chat, limit)
-    return [
-        Waiting(
-            row["id"],
-            msgspec.convert(row["body"], Inbound),
-            row["recent"],
-            row["noticed"],
-            row["received_at"],
-        )
-        for row in rows
-    ]
+def _columns(lanes: Sequence[Lane]) -> tuple[list[str], list[str]]:
+    return [lane.binding_id for lane in lanes], [lane.platform_chat for lane in lanes]
+
+
+async def waiting(connection: Connection, lanes: Sequence[Lane], *, limit: int) -> dict[Lane, list[Waiting]]:
+    """The undecided messages of locked lanes, in order, at most `limit` of each."""
+    found: dict[Lane, list[Waiting]] = {lane: [] for lane in lanes}
+    for row in await connection.fetch(_WAITING, *_columns(lanes), limit):
+        message = msgspec.convert(row["body"], Inbound)
+        entry = Waiting(row["id"], message, row["recent"], row["noticed"], row["received_at"])
+        found[Lane(row["binding_id"], row["platform_chat"])].append(entry)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
     """The outcome for one message; `reason` is empty for an admitted one."""
 
+    lane: Lane
     waiting: Waiting
     state: str
     reason: str
@@ -71,13 +75,12 @@ class Decided:
     noticed: bool = False
 
 
-async def write_decisions(connection: Connection, lane: Lane, decided: Sequence[Decided]) -> None:
+async def write_decisions(connection: Connection, decided: Sequence[Decided]) -> None:
     """Record outcomes, erase the stored texts and bring the sender log up to date."""
     messages = [d.waiting.message for d in decided]
     await connection.execute(
         _WRITE_DECISIONS,
-        lane.binding_id,
-        lane.platform_chat,
+        *_columns([d.lane for d in decided]),
         [d.waiting.id for d in decided],
         [d.state for d in decided],
         [d.reason for d in decided],
@@ -98,14 +101,23 @@ class Place:
     window_minutes: int = 0
 
 
-async def find_chat(connection: Connection, binding: Binding, place: Place) -> str | None:
-    """The chat that a place leads to now, with the agent that the binding has now."""
-    keys = (binding.id, place.key, binding.agent_id or "")
-    if place.window_minutes:
-        windowed: str | None = await connection.fetchval(_FIND_CHAT_IN_WINDOW, *keys, place.window_minutes)
-        return windowed
-    chat: str | None = await connection.fetchval(_FIND_CHAT, *keys)
-    return chat
+async def find_chats(
+    connection: Connection, wanted: Sequence[tuple[Binding, Place]]
+) -> dict[tuple[str, str], str]:
+    """The chats that places lead to now, with the agents that the bindings have now, by (binding, key)."""
+    rows = await connection.fetch(
+        _FIND_CHATS,
+        [binding.id for binding, _ in wanted],
+        [place.key for _, place in wanted],
+        [binding.agent_id or "" for binding, _ in wanted],
+        [place.window_minutes for _, place in wanted],
+    )
+    return {(row["binding_id"], row["key"]): row["chat_id"] for row in rows}
+
+
+async def touch_places(connection: Connection, places: Sequence[tuple[str, str]]) -> None:
+    """Note that people wrote in these places (binding, key) now, where a silence would end the chat."""
+    await connection.execute(_TOUCH_PLACES, [binding for binding, _ in places], [key for _, key in places])
 
 
 async def chat_of_message(connection: Connection, lane: Lane, message_id: str, agent_id: str) -> str | None:
@@ -145,43 +157,48 @@ async def switch_off(connection: Connection, binding_id: str, *, reason: str, ti
     return user
 
 
-_LOCK_LANE = """
-SELECT b.id, b.user_id, b.agent_id, b.kind, b.addon, b.name, b.enabled, b.allow, b.accept_any, b.reply_mode,
+_LOCK_LANES = """
+SELECT l.platform_chat, b.id, b.user_id, b.agent_id, b.kind, b.addon, b.name, b.enabled, b.allow, b.accept_any, b.reply_mode,
   b.conversation, b.window_minutes, b.options, b.account_id, b.account_epoch, b.revision,
   coalesce(a.name, '') AS agent_name, a.id IS NOT NULL AS has_agent, coalesce(a.model, '') <> '' AS has_model,
   u.disabled_at IS NULL AND (u.role = 'admin' OR EXISTS (
     SELECT FROM features f WHERE f.user_id = u.id AND f.feature = 'connectors')) AS owner_may
 FROM lanes l JOIN bindings b ON b.id = l.binding_id JOIN users u ON u.id = b.user_id
 LEFT JOIN agents a ON a.id = b.agent_id
-WHERE l.binding_id = $1 AND l.platform_chat = $2
+WHERE (l.binding_id, l.platform_chat) IN (SELECT * FROM unnest($1::text[], $2::text[]))
+ORDER BY l.binding_id, l.platform_chat
 FOR UPDATE OF l
 """
 
 _WAITING = """
-SELECT i.id, i.body, i.received_at,
-  (SELECT count(*) FROM inbound r WHERE r.binding_id = $1 AND r.sender_id = i.sender_id AND r.state = 'admitted'
-     AND r.decided_at > now() - interval '60 seconds') AS recent,
+SELECT i.binding_id, i.platform_chat, i.id, i.body, i.received_at,
+  (SELECT count(*) FROM inbound r WHERE r.binding_id = i.binding_id AND r.sender_id = i.sender_id
+     AND r.state = 'admitted' AND r.decided_at > now() - interval '60 seconds') AS recent,
   coalesce(s.noticed_at > now() - interval '60 seconds', false) AS noticed
-FROM inbound i LEFT JOIN senders s ON s.binding_id = i.binding_id AND s.sender_id = i.sender_id
-WHERE i.binding_id = $1 AND i.platform_chat = $2 AND i.state = 'new'
-ORDER BY i.id LIMIT $3
+FROM unnest($1::text[], $2::text[]) AS l(binding_id, platform_chat)
+CROSS JOIN LATERAL (
+  SELECT n.* FROM inbound n
+  WHERE n.binding_id = l.binding_id AND n.platform_chat = l.platform_chat AND n.state = 'new'
+  ORDER BY n.id LIMIT $3) i
+LEFT JOIN senders s ON s.binding_id = i.binding_id AND s.sender_id = i.sender_id
+ORDER BY i.id
 """
 
 _WRITE_DECISIONS = """
 WITH decided AS (
-  SELECT * FROM unnest($3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
-    $10::text[], $11::boolean[]) WITH ORDINALITY
-    AS d(id, state, reason, chat_id, sender_id, name, handle, chat_name, noticed, n)
+  SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[],
+    $8::text[], $9::text[], $10::text[], $11::boolean[]) WITH ORDINALITY
+    AS d(binding_id, platform_chat, id, state, reason, chat_id, sender_id, name, handle, chat_name, noticed, n)
 ), erased AS (
   UPDATE inbound i SET state = d.state, reason = d.reason, chat_id = d.chat_id, decided_at = now(), body = NULL
   FROM decided d WHERE i.id = d.id
 ), latest AS (
-  SELECT DISTINCT ON (sender_id) *, count(*) OVER (PARTITION BY sender_id) AS times,
-    bool_or(noticed) OVER (PARTITION BY sender_id) AS told
-  FROM decided ORDER BY sender_id, n DESC
+  SELECT DISTINCT ON (binding_id, sender_id) *, count(*) OVER (PARTITION BY binding_id, sender_id) AS times,
+    bool_or(noticed) OVER (PARTITION BY binding_id, sender_id) AS told
+  FROM decided ORDER BY binding_id, sender_id, n DESC
 )
 INSERT INTO senders AS s (binding_id, sender_id, name, handle, count, chat, chat_name, reason, noticed_at)
-SELECT $1, sender_id, name, handle, times, $2, chat_name,
+SELECT binding_id, sender_id, name, handle, times, platform_chat, chat_name,
   CASE WHEN state IN ('refused', 'unaddressed') THEN reason ELSE '' END, CASE WHEN told THEN now() END
 FROM latest
 ON CONFLICT (binding_id, sender_id) DO UPDATE SET name = excluded.name, handle = excluded.handle,
@@ -189,12 +206,16 @@ ON CONFLICT (binding_id, sender_id) DO UPDATE SET name = excluded.name, handle =
   noticed_at = coalesce(excluded.noticed_at, s.noticed_at), last_at = now()
 """
 
-_FIND_CHAT = "SELECT chat_id FROM sender_chats WHERE binding_id = $1 AND key = $2 AND agent_id = $3"
+_FIND_CHATS = """
+SELECT p.binding_id, p.key, p.chat_id
+FROM unnest($1::text[], $2::text[], $3::text[], $4::integer[]) AS w(binding_id, key, agent_id, window_minutes)
+JOIN sender_chats p ON p.binding_id = w.binding_id AND p.key = w.key AND p.agent_id = w.agent_id
+WHERE w.window_minutes = 0 OR p.last_at > now() - make_interval(mins => w.window_minutes)
+"""
 
-_FIND_CHAT_IN_WINDOW = """
-UPDATE sender_chats SET last_at = now()
-WHERE binding_id = $1 AND key = $2 AND agent_id = $3 AND last_at > now() - make_interval(mins => $4)
-RETURNING chat_id
+_TOUCH_PLACES = """
+UPDATE sender_chats p SET last_at = now() FROM unnest($1::text[], $2::text[]) AS w(binding_id, key)
+WHERE p.binding_id = w.binding_id AND p.key = w.key
 """
 
 _CHAT_OF_MESSAGE = """

@@ -1,6 +1,6 @@
 """Planned parts of answers and notices: planned by anybody, executed by the owner alone, in order for a lane."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,26 +10,21 @@ from shared.domain.records import Delivery, Lane, Part
 from shared.store.database import Connection
 
 
-async def lock_lane(connection: Connection, lane: Lane) -> bool:
-    """Take the lane for this transaction, always BEFORE a chat or a turn of it; False when it is gone."""
-    return bool(
-        await connection.fetchval(
-            "SELECT true FROM lanes WHERE binding_id = $1 AND platform_chat = $2 FOR UPDATE",
-            lane.binding_id,
-            lane.platform_chat,
-        )
-    )
+async def lock_lanes(connection: Connection, lanes: Iterable[Lane]) -> None:
+    """Take lanes for this transaction, always BEFORE the chats and turns of them, and in one order for everybody."""
+    wanted = list(lanes)
+    await connection.fetch(_LOCK_LANES, [w.binding_id for w in wanted], [w.platform_chat for w in wanted])
 
 
-async def plan(connection: Connection, lane: Lane, parts: Sequence[Part]) -> list[int]:
-    """Append parts to the lane's order; the IDs of the new deliveries. The caller holds the lane."""
-    if not parts:
+async def plan(connection: Connection, planned: Sequence[tuple[Lane, Part]]) -> list[int]:
+    """Append parts to the order of their lanes; the IDs of the new deliveries. The caller holds the lanes."""
+    if not planned:
         return []
+    parts = [part for _, part in planned]
     rows = await connection.fetch(
         _PLAN,
-        lane.binding_id,
-        lane.platform_chat,
-        len(parts),
+        [lane.binding_id for lane, _ in planned],
+        [lane.platform_chat for lane, _ in planned],
         [p.thread for p in parts],
         [p.reply_to for p in parts],
         [p.chat_id for p in parts],
@@ -133,18 +128,29 @@ def _json(value: Any) -> str:
     return orjson.dumps(value).replace(b"\\u0000", b"").decode()
 
 
+_LOCK_LANES = """
+SELECT FROM lanes l JOIN unnest($1::text[], $2::text[]) AS w(binding_id, platform_chat)
+  ON l.binding_id = w.binding_id AND l.platform_chat = w.platform_chat
+ORDER BY l.binding_id, l.platform_chat FOR UPDATE OF l
+"""
+
 _PLAN = """
-WITH place AS (
-  UPDATE lanes SET next_delivery = next_delivery + $3 WHERE binding_id = $1 AND platform_chat = $2
-  RETURNING next_delivery - $3 AS first
+WITH wanted AS (
+  SELECT p.*, row_number() OVER (PARTITION BY p.binding_id, p.platform_chat ORDER BY p.n) AS place
+  FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::integer[],
+    $9::text[], $10::text[], $11::bigint[], $12::text[]) WITH ORDINALITY
+    AS p(binding_id, platform_chat, thread, reply_to, chat_id, turn_id, epoch, part, purpose, action, target_id, body, n)
+), places AS (
+  UPDATE lanes l SET next_delivery = l.next_delivery + c.count
+  FROM (SELECT binding_id, platform_chat, count(*) AS count FROM wanted GROUP BY 1, 2) c
+  WHERE l.binding_id = c.binding_id AND l.platform_chat = c.platform_chat
+  RETURNING l.binding_id, l.platform_chat, l.next_delivery - c.count AS first
 )
 INSERT INTO deliveries (binding_id, platform_chat, seq, thread, reply_to, chat_id, turn_id, epoch, part,
   purpose, action, target_id, body)
-SELECT $1, $2, place.first + p.n - 1, p.thread, p.reply_to, p.chat_id, p.turn_id, p.epoch, p.part,
-  p.purpose, p.action, p.target_id, p.body::jsonb
-FROM place, unnest($4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::integer[], $10::text[],
-  $11::text[], $12::bigint[], $13::text[]) WITH ORDINALITY
-  AS p(thread, reply_to, chat_id, turn_id, epoch, part, purpose, action, target_id, body, n)
+SELECT p.binding_id, p.platform_chat, l.first + p.place - 1, p.thread, p.reply_to, p.chat_id, p.turn_id, p.epoch,
+  p.part, p.purpose, p.action, p.target_id, p.body::jsonb
+FROM wanted p JOIN places l ON l.binding_id = p.binding_id AND l.platform_chat = p.platform_chat
 ORDER BY p.n
 RETURNING id
 """

@@ -4,13 +4,13 @@ Order of locks, everywhere: lane, then chat, then turn. A turn closes under the 
 what admission takes to append, so that no message can slip between "nothing is unread" and "closed".
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
-from shared.domain.records import Agent, Message, ReplyMode, Turn
+from shared.domain.records import Turn
 from shared.store.database import Connection
 from shared.store.presence import ALIVE, KEY_FRONTEND
 
@@ -63,86 +63,34 @@ async def append(
     return int(await connection.fetchval(_APPEND, chat_id, len(messages), answer, *_columns(messages)))
 
 
+async def lock_chats(connection: Connection, chat_ids: Sequence[str]) -> dict[str, Head]:
+    """Take chats whose lanes the caller holds."""
+    rows = await connection.fetch(_LOCK_CHATS, chat_ids)
+    return {row["id"]: Head(**dict(row)) for row in rows}
+
+
 async def start(
     connection: Connection,
-    head: Head,
+    messages: Mapping[str, Sequence[NewMessage]],
     holder: str,
     *,
-    origin: str,
-    messages: Sequence[NewMessage] = (),
-) -> Turn:
-    """Claim a locked chat that has no turn, together with the messages that it is to answer.
+    origin: str = "message",
+) -> list[Turn]:
+    """Claim locked chats that have no turn, each with the messages (or none) that come to be answered with it.
 
-    The first model request of the turn begins here: it reads everything up to now.
+    The first model request of a turn begins here: it reads everything up to now.
     """
-    assert head.turn_id is None
-    row = await connection.fetchrow(
-        _START, head.id, holder, origin, head.user_id, head.agent_id or "", head.binding_id or "", len(messages),
-        *_columns(messages),
-    )  # fmt: skip
-    return Turn(
-        row["turn_id"],
-        head.id,
-        head.user_id,
-        head.agent_id or "",
-        head.binding_id or "",
-        row["epoch"],
-        fresh=True,
+    flat = [(chat_id, message) for chat_id, added in messages.items() for message in added]
+    rows = await connection.fetch(
+        _START,
+        list(messages),
+        [len(added) for added in messages.values()],
+        holder,
+        origin,
+        [chat_id for chat_id, _ in flat],
+        *_columns([message for _, message in flat]),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What one model request reads. `number` counts the requests of the turn from 1."""
-
-    number: int
-    read_seq: int
-    agent: Agent | None
-    model_allowed: bool
-    user_enabled: bool
-    place: "Destination"
-    messages: list[Message]
-
-
-@dataclass(frozen=True, slots=True)
-class Destination:
-    """Where the answer goes. `binding_id` is empty for a chat of the web, or when the binding is gone."""
-
-    binding_id: str
-    platform_chat: str
-    thread: str
-    direct: bool
-    kind: str
-    addon: str
-    reply_mode: ReplyMode
-    working_id: int | None
-
-
-async def next_request(connection: Connection, turn: Turn, *, first: bool, history: int) -> Request | None:
-    """Begin the next model request: everything admitted so far is read by it. None when fenced.
-
-    `first` is the request that began with the claim, where nothing has to be written any more.
-    """
-    row = await connection.fetchrow(_FIRST_REQUEST if first else _NEXT_REQUEST, turn.id, turn.epoch)
-    if row is None:
-        return None
-    rows = await connection.fetch(_HISTORY, turn.chat_id, row["read_seq"], history)
-    messages = [Message(**dict(r)) for r in reversed(rows)]
-    agent = None
-    if row["agent_id"] is not None:
-        agent = Agent(
-            row["agent_id"],
-            turn.user_id,
-            row["name"],
-            row["model"],
-            row["instructions"],
-            row["tools"],
-            tuple(row["addons"]),
-            tuple(row["grants"]),
-        )
-    place = Destination(*(row[name] for name in Destination.__slots__))
-    allowed, enabled = row["model_allowed"], row["user_enabled"]
-    return Request(row["requests"], row["read_seq"], agent, allowed, enabled, place, messages)
+    return [Turn(**dict(row)) for row in rows]
 
 
 async def add_reply(connection: Connection, turn: Turn, message: NewMessage) -> int | None:
@@ -159,25 +107,36 @@ class Usage:
     completion_tokens: int = 0
 
 
-async def close(
-    connection: Connection, turn: Turn, message: NewMessage, *, state: str, error: str, usage: Usage
-) -> Head | None:
-    """End a turn with its answer and free the chat, in one statement; None when fenced.
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """The end of a turn: its answer, `error` when that is a sentence in place of one, and what it used."""
 
-    The head that comes back says whether messages arrived that this turn has not read.
+    turn: Turn
+    text: str
+    data: dict[str, Any]
+    error: str = ""
+    usage: Usage = Usage()
+
+
+async def close(connection: Connection, closings: Sequence[Closing]) -> dict[int, Head]:
+    """End turns with their answers and free the chats, in one statement; the heads of those that were not fenced.
+
+    A head says whether messages arrived that the turn has not read. The caller holds the lanes of the chats.
     """
-    row = await connection.fetchrow(
+    rows = await connection.fetch(
         _CLOSE,
-        turn.chat_id,
-        turn.id,
-        turn.epoch,
-        state,
-        error,
-        usage.prompt_tokens,
-        usage.completion_tokens,
-        *_columns([message]),
+        [c.turn.chat_id for c in closings],
+        [c.turn.id for c in closings],
+        [c.turn.epoch for c in closings],
+        ["failed" if c.error else "done" for c in closings],
+        [c.error for c in closings],
+        [c.usage.prompt_tokens for c in closings],
+        [c.usage.completion_tokens for c in closings],
+        [c.text.replace("\x00", "") for c in closings],
+        [orjson.dumps(c.data).replace(b"\\u0000", b"").decode() for c in closings],
     )
-    return Head(**dict(row)) if row else None
+    heads = [dict(row) for row in rows]
+    return {head.pop("closed"): Head(**head) for head in heads}
 
 
 async def waiting_chats(
@@ -232,10 +191,13 @@ _HEAD = """id, user_id, agent_id, binding_id, platform_chat, thread, direct, epo
 _LOCK_CHAT = f"SELECT {_HEAD} FROM chats WHERE id = $1 FOR UPDATE"  # noqa: S608 - constants only
 
 
-def _new_messages(first_parameter: int) -> str:
-    n = [f"${first_parameter + i}" for i in range(7)]
-    return f"""unnest({n[0]}::text[], {n[1]}::text[], {n[2]}::text[], {n[3]}::text[], {n[4]}::text[], {n[5]}::text[],
-  {n[6]}::bigint[]) WITH ORDINALITY AS m(role, content, data, sender_id, sender_name, badge, inbound_id, n)"""
+def _new_messages(first_parameter: int, *before: str) -> str:
+    """Messages as rows; `before` is one more column, as its value and its name."""
+    values = [f"${first_parameter + i}::text[]" for i in range(6)] + [f"${first_parameter + 6}::bigint[]"]
+    names = ["role", "content", "data", "sender_id", "sender_name", "badge", "inbound_id", "n"]
+    if before:
+        values, names = [before[0], *values], [before[1], *names]
+    return f"unnest({', '.join(values)}) WITH ORDINALITY AS m({', '.join(names)})"
 
 
 _INSERT_MESSAGES = """INSERT INTO messages (chat_id, seq, role, content, data, turn_id, sender_id, sender_name, badge,
@@ -256,60 +218,33 @@ WITH c AS (
 SELECT max(seq) FROM added
 """  # noqa: S608 - constants only
 
+_LOCK_CHATS = f"SELECT {_HEAD} FROM chats WHERE id = ANY($1::text[]) FOR UPDATE"  # noqa: S608 - constants only
+
 _START = f"""
-WITH c AS (
-  UPDATE chats SET turn_id = nextval('turn_ids'), epoch = epoch + 1, next_seq = next_seq + $7,
-    last_user_seq = CASE WHEN $7 > 0 THEN next_seq + $7 - 1 ELSE last_user_seq END,
+WITH wanted AS (
+  SELECT * FROM unnest($1::text[], $2::bigint[]) AS w(id, count)
+), c AS (
+  UPDATE chats SET turn_id = nextval('turn_ids'), epoch = epoch + 1, next_seq = next_seq + w.count,
+    last_user_seq = CASE WHEN w.count > 0 THEN next_seq + w.count - 1 ELSE last_user_seq END,
     waiting_since = coalesce(waiting_since, now()), updated_at = now()
-  WHERE id = $1 RETURNING turn_id, epoch, next_seq - 1 AS last, next_seq - $7 AS first
+  FROM wanted w WHERE chats.id = w.id AND chats.turn_id IS NULL
+  RETURNING chats.id, chats.user_id, chats.agent_id, chats.binding_id, chats.turn_id, chats.epoch,
+    chats.next_seq - 1 AS last, chats.next_seq - w.count AS first
 ), added AS (
   {_INSERT_MESSAGES}
-  SELECT $1, c.first + m.n - 1, m.role, m.content, m.data::jsonb, NULL, m.sender_id, m.sender_name, m.badge,
-    m.inbound_id
-  FROM c, {_new_messages(8)} RETURNING sender_id, sender_name
+  SELECT c.id, c.first + row_number() OVER (PARTITION BY c.id ORDER BY m.n) - 1, m.role, m.content, m.data::jsonb,
+    NULL, m.sender_id, m.sender_name, m.badge, m.inbound_id
+  FROM {_new_messages(6, "$5::text[]", "chat_id")} JOIN c ON c.id = m.chat_id
+  RETURNING chat_id, sender_id, sender_name
 ), present AS (
   INSERT INTO turn_senders (turn_id, sender_id, name)
-  SELECT DISTINCT ON (added.sender_id) c.turn_id, added.sender_id, added.sender_name FROM c, added
+  SELECT DISTINCT ON (c.turn_id, a.sender_id) c.turn_id, a.sender_id, a.sender_name
+  FROM added a JOIN c ON c.id = a.chat_id
 )
 INSERT INTO turns (id, chat_id, user_id, agent_id, binding_id, epoch, holder, origin, requests, read_seq)
-SELECT c.turn_id, $1, $4, $5, $6, c.epoch, $2, $3, 1, c.last FROM c RETURNING id AS turn_id, epoch
+SELECT c.turn_id, c.id, c.user_id, coalesce(c.agent_id, ''), coalesce(c.binding_id, ''), c.epoch, $3, $4, 1, c.last
+FROM c RETURNING id, chat_id, user_id, agent_id, binding_id, epoch
 """  # noqa: S608 - constants only
-
-# One snapshot gives the newest number and the messages up to it: both are written under the chat's lock.
-_BEGUN = """
-  UPDATE turns SET requests = turns.requests + 1, read_seq = c.next_seq - 1
-  FROM chats c WHERE turns.id = $1 AND turns.epoch = $2 AND turns.state = 'running' AND c.id = turns.chat_id
-  RETURNING turns.id, turns.requests, turns.read_seq, turns.user_id, c.agent_id, c.binding_id, c.platform_chat,
-    c.thread, c.direct
-"""
-
-_FOUND = """
-  SELECT t.id, t.requests, t.read_seq, t.user_id, c.agent_id, c.binding_id, c.platform_chat, c.thread, c.direct
-  FROM turns t JOIN chats c ON c.id = t.chat_id WHERE t.id = $1 AND t.epoch = $2 AND t.state = 'running'
-"""
-
-
-def _request(source: str) -> str:
-    return f"""
-WITH t AS ({source})
-SELECT t.requests, t.read_seq, coalesce(b.id, '') AS binding_id, t.platform_chat, t.thread, t.direct,
-  coalesce(b.kind, '') AS kind, coalesce(b.addon, '') AS addon, coalesce(b.reply_mode, 'off') AS reply_mode,
-  (SELECT w.id FROM deliveries w WHERE w.turn_id = t.id AND w.purpose = 'working') AS working_id,
-  a.id AS agent_id, a.name, a.model, a.instructions, a.tools, a.addons, a.grants,
-  u.disabled_at IS NULL AS user_enabled,
-  NOT EXISTS (SELECT FROM model_allowlist m WHERE m.user_id = t.user_id)
-    OR EXISTS (SELECT FROM model_allowlist m WHERE m.user_id = t.user_id AND m.model = a.model) AS model_allowed
-FROM t JOIN users u ON u.id = t.user_id LEFT JOIN agents a ON a.id = t.agent_id
-LEFT JOIN bindings b ON b.id = t.binding_id
-"""  # noqa: S608 - constants only
-
-
-_NEXT_REQUEST, _FIRST_REQUEST = _request(_BEGUN), _request(_FOUND)
-
-_HISTORY = """
-SELECT seq, role, content, data, sender_name FROM messages
-WHERE chat_id = $1 AND seq <= $2 AND role <> 'note' ORDER BY seq DESC LIMIT $3
-"""
 
 _ADD_REPLY = f"""
 WITH c AS (
@@ -323,23 +258,28 @@ FROM c, {_new_messages(4)} RETURNING seq
 
 # The lock on the chat comes first; the turn's read mark is final, because only its holder moves it.
 _CLOSE = f"""
-WITH c AS (
+WITH wanted AS (
+  SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bigint[],
+    $8::text[], $9::text[])
+    AS w(chat_id, turn_id, epoch, state, error, prompt_tokens, completion_tokens, content, data)
+), c AS (
   UPDATE chats SET next_seq = next_seq + 1, turn_id = NULL, updated_at = now(), covered_seq = t.read_seq,
     waiting_since = CASE WHEN last_user_seq > t.read_seq THEN now() END
-  FROM turns t
-  WHERE chats.id = $1 AND chats.turn_id = $2 AND chats.epoch = $3 AND t.id = $2 AND t.epoch = $3
+  FROM wanted w JOIN turns t ON t.id = w.turn_id AND t.epoch = w.epoch
+  WHERE chats.id = w.chat_id AND chats.turn_id = w.turn_id AND chats.epoch = w.epoch
   RETURNING chats.id, chats.user_id, chats.agent_id, chats.binding_id, chats.platform_chat, chats.thread,
-    chats.direct, chats.epoch, chats.turn_id, chats.next_seq, chats.last_user_seq, chats.covered_seq
+    chats.direct, chats.epoch, chats.turn_id, chats.next_seq, chats.last_user_seq, chats.covered_seq,
+    w.turn_id AS closed
 ), answered AS (
   {_INSERT_MESSAGES}
-  SELECT c.id, c.next_seq - 1, m.role, m.content, m.data::jsonb, $2, m.sender_id, m.sender_name, m.badge, m.inbound_id
-  FROM c, {_new_messages(8)} RETURNING seq
+  SELECT c.id, c.next_seq - 1, 'assistant', w.content, w.data::jsonb, w.turn_id, '', '', '', NULL
+  FROM c JOIN wanted w ON w.turn_id = c.closed RETURNING turn_id, seq
 ), ended AS (
-  UPDATE turns SET state = $4, error = $5, answer_seq = answered.seq, ended_at = now(),
-    prompt_tokens = $6, completion_tokens = $7
-  FROM answered WHERE turns.id = $2 AND turns.epoch = $3
+  UPDATE turns SET state = w.state, error = w.error, answer_seq = a.seq, ended_at = now(),
+    prompt_tokens = w.prompt_tokens, completion_tokens = w.completion_tokens
+  FROM answered a JOIN wanted w ON w.turn_id = a.turn_id WHERE turns.id = a.turn_id
 )
-SELECT {_HEAD} FROM c
+SELECT {_HEAD}, closed FROM c
 """  # noqa: S608 - constants only
 
 _WAITING_CHATS = """

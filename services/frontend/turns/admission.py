@@ -4,6 +4,7 @@ Everything happens in one transaction that holds the lane: the decisions, the er
 messages of the chats, the notices to the senders and the claim of the turns. Source: architecture, step 3.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -13,8 +14,9 @@ from shared.config.sections import Limits
 from shared.domain.records import Binding, Lane, Part, ReplyMode, Turn
 from shared.i18n import say
 from shared.sdk.ops import Inbound
-from shared.store import Connection, admission, deliveries, turns
+from shared.store import Connection, admission, deliveries, requests, turns
 from shared.store.admission import Decided, LaneFacts, Place, Waiting
+from shared.store.requests import Request
 from shared.store.turns import NewMessage
 
 log = structlog.get_logger(__name__)
@@ -38,11 +40,12 @@ class Verdict:
 class Outcome:
     """What a transaction did, for the signals after its commit."""
 
-    started: list[Turn] = field(default_factory=list)
+    started: list[tuple[Turn, Request]] = field(default_factory=list)
     joined: list[str] = field(default_factory=list)
     planned: bool = False
     switched_off: str = ""
     more: bool = False
+    decided: Counter[str] = field(default_factory=Counter)
 
 
 def judge(facts: LaneFacts, waiting: Waiting, limits: Limits) -> Verdict:
@@ -97,35 +100,46 @@ def listed_as(binding: Binding, message: Inbound) -> str:
     return "anyone" if binding.accept_any else ""
 
 
-async def admit(connection: Connection, lane: Lane, *, holder: str, limits: Limits, claim: bool) -> Outcome:
-    """Decide on everything that waits in a lane. `claim` lets this frontend take the chats that have no turn."""
-    outcome = Outcome()
-    facts = await admission.lock_lane(connection, lane)
-    if facts is None:
-        return outcome
-    waiting = await admission.waiting(connection, lane, limit=BATCH)
-    outcome.more = len(waiting) == BATCH
-    verdicts = _judge_all(facts, waiting, limits)
-    decided: list[Decided] = []
-    notices: list[Part] = []
-    chats: dict[str, list[tuple[Waiting, Verdict]]] = {}
-    for entry, verdict in verdicts:
-        chat_id = None
-        if verdict.state == "admitted":
-            chat_id = await _chat_for(connection, lane, facts.binding, entry.message)
-            chats.setdefault(chat_id, []).append((entry, verdict))
-        if verdict.notice:
-            notices.append(_notice(entry.message, verdict.notice))
-        decided.append(Decided(entry, verdict.state, verdict.reason, chat_id, verdict.noticed))
-    if decided:
-        await admission.write_decisions(connection, lane, decided)
-    if notices:
-        await deliveries.plan(connection, lane, notices)
-        outcome.planned = True
-    for chat_id, admitted in chats.items():
-        await _append(connection, lane, facts.binding, chat_id, admitted, holder if claim else "", outcome)
-    await _switch_off_if_unusable(connection, facts, verdicts, outcome)
-    return outcome
+async def admit(
+    connection: Connection, lanes: Sequence[Lane], *, holder: str, limits: Limits, claim: bool, history: int
+) -> dict[Lane, Outcome]:
+    """Decide on everything that waits in some lanes. `claim` lets this frontend take the chats that have no turn.
+
+    The statements are the same for one lane and for many; lanes are locked in one order by everybody.
+    """
+    outcomes = {lane: Outcome() for lane in lanes}
+    facts = await admission.lock_lanes(connection, lanes)
+    judged: list[_Judged] = []
+    for lane, waiting in (await admission.waiting(connection, list(facts), limit=BATCH)).items():
+        outcomes[lane].more = len(waiting) == BATCH
+        judged += [_Judged(lane, facts[lane], *pair) for pair in _judge_all(facts[lane], waiting, limits)]
+    if not judged:
+        return outcomes
+    for entry in judged:
+        outcomes[entry.lane].decided[entry.verdict.reason or entry.verdict.state] += 1
+    await _find_chats(connection, judged)
+    await admission.write_decisions(connection, [entry.decided() for entry in judged])
+    await _append(connection, judged, holder if claim else "", outcomes, history)
+    for lane in facts:
+        await _switch_off_if_unusable(
+            connection, facts[lane], [j for j in judged if j.lane == lane], outcomes[lane]
+        )
+    return outcomes
+
+
+@dataclass(slots=True)
+class _Judged:
+    """One message on its way through an admission."""
+
+    lane: Lane
+    facts: LaneFacts
+    waiting: Waiting
+    verdict: Verdict
+    chat_id: str | None = None
+
+    def decided(self) -> Decided:
+        verdict = self.verdict
+        return Decided(self.lane, self.waiting, verdict.state, verdict.reason, self.chat_id, verdict.noticed)
 
 
 def _judge_all(facts: LaneFacts, waiting: list[Waiting], limits: Limits) -> list[tuple[Waiting, Verdict]]:
@@ -153,15 +167,27 @@ def _judge_all(facts: LaneFacts, waiting: list[Waiting], limits: Limits) -> list
     return verdicts
 
 
-async def _chat_for(connection: Connection, lane: Lane, binding: Binding, message: Inbound) -> str:
-    place = _place(binding, message)
-    if place is not None:
-        found = await admission.find_chat(connection, binding, place)
-    elif message.reply_to:
-        found = await admission.chat_of_message(connection, lane, message.reply_to, binding.agent_id or "")
-    else:
-        found = None
-    return found or await admission.make_chat(connection, binding, message, place)
+async def _find_chats(connection: Connection, judged: list[_Judged]) -> None:
+    """Give each admitted message its chat, a new one where none is found."""
+    admitted = [entry for entry in judged if entry.verdict.state == "admitted"]
+    places = {id(entry): _place(entry.facts.binding, entry.waiting.message) for entry in admitted}
+    wanted = [(entry.facts.binding, place) for entry in admitted if (place := places[id(entry)]) is not None]
+    found = await admission.find_chats(connection, wanted) if wanted else {}
+    for entry in admitted:
+        binding, message, place = entry.facts.binding, entry.waiting.message, places[id(entry)]
+        key = (binding.id, place.key) if place is not None else None
+        if key is not None:
+            entry.chat_id = found.get(key)
+        elif message.reply_to:
+            agent = binding.agent_id or ""
+            entry.chat_id = await admission.chat_of_message(connection, entry.lane, message.reply_to, agent)
+        if entry.chat_id is None:
+            entry.chat_id = await admission.make_chat(connection, binding, message, place)
+            if key is not None:
+                found[key] = entry.chat_id
+    windowed = [(b.id, place.key) for b, place in wanted if place.window_minutes]
+    if windowed:
+        await admission.touch_places(connection, windowed)
 
 
 def _place(binding: Binding, message: Inbound) -> Place | None:
@@ -180,68 +206,75 @@ def _place(binding: Binding, message: Inbound) -> Place | None:
 
 
 async def _append(
-    connection: Connection,
-    lane: Lane,
-    binding: Binding,
-    chat_id: str,
-    admitted: list[tuple[Waiting, Verdict]],
-    holder: str,
-    outcome: Outcome,
+    connection: Connection, judged: list[_Judged], holder: str, outcomes: dict[Lane, Outcome], history: int
 ) -> None:
-    head = await turns.lock_chat(connection, chat_id)
-    assert head is not None, "a chat was deleted while its lane was held"
-    messages = [_chat_message(entry, verdict) for entry, verdict in admitted]
-    if head.turn_id is not None or not holder:
-        await turns.append(connection, chat_id, messages, answer=True)
-        outcome.joined.append(chat_id)
-        return
-    last = admitted[-1][0].message
-    reply_to = "" if last.direct else last.id
-    turn = await begin(
-        connection,
-        lane,
-        head,
-        holder=holder,
-        reply_mode=binding.reply_mode,
-        reply_to=reply_to,
-        messages=messages,
-    )
-    outcome.started.append(turn)
-    outcome.planned = outcome.planned or binding.reply_mode != "off"
+    """Add what was admitted to its chats, claim those that are free, and plan notices and working messages."""
+    chats: dict[str, list[_Judged]] = {}
+    for entry in judged:
+        if entry.chat_id is not None:
+            chats.setdefault(entry.chat_id, []).append(entry)
+    heads = await turns.lock_chats(connection, list(chats)) if chats else {}
+    free: dict[str, list[NewMessage]] = {}
+    for chat_id, entries in chats.items():
+        messages = [_chat_message(entry.waiting, entry.verdict) for entry in entries]
+        if holder and heads[chat_id].turn_id is None:
+            free[chat_id] = messages
+        else:
+            await turns.append(connection, chat_id, messages, answer=True)
+            outcomes[entries[0].lane].joined.append(chat_id)
+    planned = [(e.lane, _notice(e.waiting.message, e.verdict.notice)) for e in judged if e.verdict.notice]
+    started = await turns.start(connection, free, holder) if free else []
+    for turn in started:
+        newest = chats[turn.chat_id][-1]
+        mode = newest.facts.binding.reply_mode
+        working = working_part(turn, heads[turn.chat_id], mode, reply_to=_quoted(newest.waiting.message))
+        planned += [(newest.lane, part) for part in working]
+    await deliveries.plan(connection, planned)
+    begun = await requests.first_requests(connection, started, history=history) if started else {}
+    for turn in started:
+        outcomes[chats[turn.chat_id][0].lane].started.append((turn, begun[turn.id]))
+    for lane, _ in planned:
+        outcomes[lane].planned = True
+
+
+def _quoted(message: Inbound) -> str:
+    """The message that an answer refers to; in a direct chat that goes without saying."""
+    return "" if message.direct else message.id
+
+
+def working_part(turn: Turn, head: turns.Head, mode: ReplyMode, *, reply_to: str = "") -> list[Part]:
+    """The working message of a turn, where the reply mode has one (ANS-11, ANS-21)."""
+    if mode == "off":
+        return []
+    text = say("working")
+    body = {"text": text, "markup": "", "plain": text}
+    return [
+        Part(
+            "working", "send", body, thread=head.thread, reply_to=reply_to, chat_id=head.id, turn_id=turn.id,
+            epoch=turn.epoch,
+        )
+    ]  # fmt: skip
 
 
 async def begin(
-    connection: Connection,
-    lane: Lane,
-    head: turns.Head,
-    *,
-    holder: str,
-    reply_mode: ReplyMode,
-    reply_to: str,
-    messages: Sequence[NewMessage] = (),
+    connection: Connection, lane: Lane | None, head: turns.Head, *, holder: str, mode: ReplyMode
 ) -> Turn:
-    """Claim a locked chat and plan the working message, where the reply mode has one (ANS-11, ANS-21)."""
-    turn = await turns.start(connection, head, holder, origin="message", messages=messages)
-    if reply_mode != "off":
-        text = say("working")
-        part = Part(
-            "working", "send", {"text": text, "markup": "", "plain": text}, thread=head.thread, reply_to=reply_to,
-            chat_id=head.id, turn_id=turn.id, epoch=turn.epoch,
-        )  # fmt: skip
-        await deliveries.plan(connection, lane, [part])
+    """Claim one locked chat for what it holds unread; `lane` is None for a chat of the web."""
+    (turn,) = await turns.start(connection, {head.id: ()}, holder, origin="message" if lane else "web")
+    if lane is not None:
+        await deliveries.plan(connection, [(lane, part) for part in working_part(turn, head, mode)])
     return turn
 
 
 async def claim(connection: Connection, chat_id: str, lane: Lane | None, *, holder: str) -> Turn | None:
     """Start a turn for a waiting chat of a binding (`lane`) or of the web; None when there is nothing to do."""
-    facts = await admission.lock_lane(connection, lane) if lane is not None else None
+    facts = await admission.lock_lanes(connection, [lane]) if lane is not None else {}
     head = await turns.lock_chat(connection, chat_id, skip_locked=True)
     if head is None or head.turn_id is not None or not head.unread:
         return None
-    if lane is None or facts is None:
-        return await turns.start(connection, head, holder, origin="web")
-    mode = facts.binding.reply_mode
-    return await begin(connection, lane, head, holder=holder, reply_mode=mode, reply_to="")
+    if lane is None or lane not in facts:
+        return await begin(connection, None, head, holder=holder, mode="off")
+    return await begin(connection, lane, head, holder=holder, mode=facts[lane].binding.reply_mode)
 
 
 def _chat_message(entry: Waiting, verdict: Verdict) -> NewMessage:
@@ -258,16 +291,15 @@ def _chat_message(entry: Waiting, verdict: Verdict) -> NewMessage:
 
 
 def _notice(message: Inbound, text: str) -> Part:
-    reply_to = "" if message.direct else message.id
     body = {"text": text, "markup": "", "plain": text}
-    return Part("notice", "send", body, thread=message.thread, reply_to=reply_to)
+    return Part("notice", "send", body, thread=message.thread, reply_to=_quoted(message))
 
 
 async def _switch_off_if_unusable(
-    connection: Connection, facts: LaneFacts, verdicts: list[tuple[Waiting, Verdict]], outcome: Outcome
+    connection: Connection, facts: LaneFacts, judged: list[_Judged], outcome: Outcome
 ) -> None:
     """An agent that is gone or has no model switches the binding off (OFF-05, OFF-06)."""
-    reasons = {verdict.reason for _, verdict in verdicts} & {"no_agent", "no_model"}
+    reasons = {entry.verdict.reason for entry in judged} & {"no_agent", "no_model"}
     for reason in reasons:
         title = say("off_title", name=facts.binding.name)
         owner = await admission.switch_off(

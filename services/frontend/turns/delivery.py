@@ -3,7 +3,7 @@
 from shared.domain.records import Part, Turn
 from shared.i18n import say
 from shared.sdk.manifest import TextDialect
-from shared.store.turns import Destination
+from shared.store.requests import Destination
 from shared.text.split import render
 
 

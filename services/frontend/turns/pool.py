@@ -7,21 +7,23 @@ is gone (its lock fell) or silent (its lease ended).
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
 import structlog
 
 from services.frontend.turns import admission
+from services.frontend.turns.lanes import Lanes
 from shared.bus import Bus, Subscription, subjects
 from shared.config.sections import Limits
 from shared.config.sections import Turns as TurnSettings
 from shared.domain.errors import CallerFenced
 from shared.domain.records import Lane, Turn
 from shared.lifecycle import Tasks
+from shared.observe import metrics
 from shared.store import Database, StoreUnavailable, intake, turns
 from shared.store.presence import Presence
+from shared.store.requests import Request
 
 log = structlog.get_logger(__name__)
 
@@ -37,7 +39,7 @@ BROKEN_RETRIES, BROKEN_PAUSE = 3, 30.0
 class Runs(Protocol):
     """What runs one turn; see `TurnRunner`."""
 
-    async def run(self, turn: Turn) -> Turn | None: ...
+    async def run(self, turn: Turn, request: Request | None = None) -> Turn | None: ...
 
     async def give_up(self, turn: Turn) -> Turn | None: ...
 
@@ -65,18 +67,25 @@ class TurnPool:
         self._presence = presence
         self._run_tasks = tasks
         self._settings = settings
-        self._limits = limits
         self._holder = holder
         self._max_turns = max_turns
         self._grace = grace_seconds
         self._tasks = Tasks("turns")
         self._running: dict[int, Turn] = {}
-        self._lanes: dict[Lane, bool] = {}
         self._strays: set[int] = set()
         self._subscriptions: list[Subscription] = []
         self._draining = False
         self._idle = asyncio.Event()
         self._idle.set()
+        self._lanes = Lanes(
+            database=database,
+            bus=bus,
+            limits=limits,
+            holder=holder,
+            history=settings.history_messages,
+            may_claim=self._may_claim,
+            run=self.run,
+        )
 
     @property
     def running(self) -> int:
@@ -99,6 +108,7 @@ class TurnPool:
         for subscription in self._subscriptions:
             # Otherwise this one would go on to get, and lose, its share of the signals.
             subscription.cancel()
+        await self._lanes.stop()
         if self._running:
             try:
                 async with asyncio.timeout(self._grace):
@@ -116,18 +126,8 @@ class TurnPool:
         await self._presence.leave()
         self._bus.publish(subjects.FRONTEND_GONE, subjects.FrontendGone(id=self._holder))
 
-    def admit(self, lane: Lane) -> None:
-        """Something may wait in this lane. Cheap, and safe to call too often."""
-        if self._draining:
-            return
-        if lane in self._lanes:
-            self._lanes[lane] = True
-            return
-        self._lanes[lane] = False
-        self._tasks.run("admit", self._admit(lane))
-
-    def run(self, turn: Turn) -> None:
-        """Run a turn that this frontend has claimed."""
+    def run(self, turn: Turn, request: Request | None = None) -> None:
+        """Run a turn that this frontend has claimed; `request` is its first one, if it is known already."""
         if self._draining:
             self._tasks.run("hand_over", self._try("hand_over", partial(self._hand_over, turn)))
             return
@@ -135,13 +135,14 @@ class TurnPool:
         if known is not None and known.epoch > turn.epoch:
             return
         self._running[turn.id] = turn
+        metrics.TURNS_RUNNING.set(len(self._running))
         self._idle.clear()
-        self._run_tasks.run("turn", self._run(turn))
+        self._run_tasks.run("turn", self._run(turn, request))
 
     # -- signals and sweeps -----------------------------------------------------------------------------
 
     async def _on_ready(self, key: str, ready: subjects.InboundReady) -> None:  # noqa: ARG002
-        self.admit(Lane(ready.binding, ready.chat))
+        self._lanes.admit(Lane(ready.binding, ready.chat))
 
     async def _on_frontend_gone(self, key: str, gone: subjects.FrontendGone) -> None:  # noqa: ARG002
         if gone.id != self._holder:
@@ -166,7 +167,7 @@ class TurnPool:
             return
         age = self._settings.sweep_seconds
         for binding_id, chat in await intake.waiting_lanes(self._database, older_than=age, limit=SWEEP):
-            self.admit(Lane(binding_id, chat))
+            self._lanes.admit(Lane(binding_id, chat))
         for chat_id, binding_id, platform_chat in await turns.waiting_chats(
             self._database, older_than=age, limit=SWEEP
         ):
@@ -199,6 +200,7 @@ class TurnPool:
         taken = await turns.take_over(self._database, turn, self._holder)
         if taken is not None:
             log.info("turn_taken_over", turn=taken.id, epoch=taken.epoch)
+            metrics.TAKEOVERS.inc()
             self.run(taken)
 
     async def _hand_over(self, turn: Turn) -> None:
@@ -206,38 +208,6 @@ class TurnPool:
 
     def _may_claim(self) -> bool:
         return not self._draining and len(self._running) < self._max_turns
-
-    # -- admission and claims ---------------------------------------------------------------------------
-
-    async def _admit(self, lane: Lane) -> None:
-        try:
-            while True:
-                self._lanes[lane] = False
-                try:
-                    outcome = await self._admit_once(lane)
-                except StoreUnavailable as problem:
-                    log.info("admission_waits_for_the_database", problem=str(problem))
-                    return  # the sweep comes back to it
-                if not (outcome.more or self._lanes[lane]):
-                    return
-        finally:
-            self._lanes.pop(lane, None)
-
-    async def _admit_once(self, lane: Lane) -> admission.Outcome:
-        async with self._database.transaction() as connection:
-            outcome = await admission.admit(
-                connection, lane, holder=self._holder, limits=self._limits, claim=self._may_claim()
-            )
-        if outcome.planned:
-            self._bus.publish(subjects.SEND, subjects.Send(chats=[lane.platform_chat]), key=lane.binding_id)
-        for turn in outcome.started:
-            self.run(turn)
-        for chat_id in [*outcome.joined, *(turn.chat_id for turn in outcome.started)]:
-            self._bus.publish(subjects.CHAT, subjects.ChatEvent(kind="message"), key=chat_id)
-        if outcome.switched_off:
-            self._bus.publish(subjects.BINDING_CHANGED, subjects.BindingChanged(), key=lane.binding_id)
-            self._bus.publish(subjects.NOTIFY, subjects.Notify(), key=outcome.switched_off)
-        return outcome
 
     async def claim(self, chat_id: str, lane: Lane | None) -> None:
         """Start a turn for a chat that waits, if it still does and nobody else has it."""
@@ -251,25 +221,26 @@ class TurnPool:
 
     # -- running ----------------------------------------------------------------------------------------
 
-    async def _run(self, turn: Turn) -> None:
+    async def _run(self, turn: Turn, request: Request | None) -> None:
         try:
-            following = await self._run_to_its_end(turn)
+            following = await self._run_to_its_end(turn, request)
         finally:
             if self._running.get(turn.id) is turn:
                 del self._running[turn.id]
+            metrics.TURNS_RUNNING.set(len(self._running))
             if not self._running:
                 self._idle.set()
         if following is not None:
             self.run(following)
 
-    async def _run_to_its_end(self, turn: Turn) -> Turn | None:
+    async def _run_to_its_end(self, turn: Turn, request: Request | None) -> Turn | None:
         """Run through outages of the database; a turn that breaks again and again ends with a sentence."""
         broken = 0
         while True:
             try:
                 if broken >= BROKEN_RETRIES:
                     return await self._runner.give_up(turn)
-                return await self._runner.run(turn)
+                return await self._runner.run(turn, request)
             except CallerFenced:
                 log.info("turn_fenced", turn=turn.id, epoch=turn.epoch)
                 return None
@@ -281,4 +252,4 @@ class TurnPool:
                 broken += 1
             await asyncio.sleep(pause)
             # What the first try has stored is part of the next one's transcript.
-            turn = replace(turn, fresh=False)
+            request = None

@@ -11,7 +11,7 @@ from shared.domain.errors import CallerFenced, Failure
 from shared.domain.records import Turn
 from shared.i18n import say
 from shared.lifecycle import Tasks
-from shared.store.turns import Destination
+from shared.store.requests import Destination
 
 log = structlog.get_logger(__name__)
 

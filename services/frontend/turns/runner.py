@@ -8,7 +8,7 @@ import structlog
 
 from services.frontend.catalog import Catalog
 from services.frontend.model import ModelClient, ModelProblem, Reply
-from services.frontend.turns import admission
+from services.frontend.turns.closing import Closer, Ending
 from services.frontend.turns.context import request_messages, unanswered_calls
 from services.frontend.turns.delivery import answer_parts
 from services.frontend.turns.progress import Progress
@@ -17,11 +17,12 @@ from shared.bus import Bus, subjects
 from shared.carrier import Carrier
 from shared.config.sections import Turns as TurnSettings
 from shared.domain.errors import CallerFenced
-from shared.domain.records import Lane, Message, Turn
+from shared.domain.records import Message, Turn
 from shared.i18n import say
 from shared.lifecycle import Tasks
-from shared.store import Connection, Database, deliveries, turns
-from shared.store.turns import Destination, NewMessage, Request, Usage
+from shared.store import Database, requests, turns
+from shared.store.requests import Request
+from shared.store.turns import Closing, NewMessage, Usage
 
 log = structlog.get_logger(__name__)
 
@@ -47,16 +48,16 @@ class TurnRunner:
         self._model = model
         self._catalog = catalog
         self._tools = Tools(carrier, catalog)
+        self._closer = Closer(database=database, bus=bus, holder=holder, tasks=tasks)
         self._settings = settings
-        self._holder = holder
         self._tasks = tasks
 
-    async def run(self, turn: Turn) -> Turn | None:
-        """Answer. Returns the turn that was begun for messages that came too late for this one.
+    async def run(self, turn: Turn, request: Request | None = None) -> Turn | None:
+        """Answer. `request` is the first one, when it came with the claim. Returns the turn that was begun for messages that came too late for this one.
 
         Raises CallerFenced when another frontend has the turn, StoreUnavailable when the database is away.
         """
-        work = _Work(turn)
+        work = _Work(turn, request)
         try:
             return await self._answer(work)
         finally:
@@ -66,17 +67,13 @@ class TurnRunner:
     async def give_up(self, turn: Turn) -> Turn | None:
         """End a turn that cannot be run with a sentence to its sender, so that it blocks nobody."""
         work = _Work(turn)
-        work.request = await turns.next_request(self._database, turn, first=False, history=1)
-        if work.request is None:
-            raise CallerFenced("this turn has ended or was taken over")
+        work.request = await self._next_request(work)
         return await self._close(work, say("turn_broken"), error="turn_broken")
 
     async def _answer(self, work: "_Work") -> Turn | None:
         while True:
-            request = await self._next_request(work)
-            if request is None:
-                raise CallerFenced("this turn has ended or was taken over")
-            work.request = request
+            request = work.request = work.first or await self._next_request(work)
+            work.first = None
             self._show_progress(work)
             refusal = self._refusal(request)
             if refusal:
@@ -100,11 +97,12 @@ class TurnRunner:
                 return await self._close(work, reply.text or say("model_empty"))
             await self._store_calls(work, request, reply)
 
-    async def _next_request(self, work: "_Work") -> Request | None:
-        first = work.turn.fresh and work.request is None
-        return await turns.next_request(
-            self._database, work.turn, first=first, history=self._settings.history_messages
-        )
+    async def _next_request(self, work: "_Work") -> Request:
+        history = self._settings.history_messages
+        request = await requests.next_request(self._database, work.turn, history=history)
+        if request is None:
+            raise CallerFenced("this turn has ended or was taken over")
+        return request
 
     def _show_progress(self, work: "_Work") -> None:
         if work.progress is None:
@@ -170,33 +168,7 @@ class TurnRunner:
             dialect = await self._catalog.dialect(place.kind, place.addon)
             parts = answer_parts(text, turn=turn, place=place, dialect=dialect, reply_to=newest)
         data = {"read": request.read_seq} | ({"error": error} if error else {})
-        lane = Lane(place.binding_id, place.platform_chat)
-        async with self._database.transaction() as connection:
-            await deliveries.plan(connection, lane, parts)
-            head = await turns.close(
-                connection,
-                turn,
-                NewMessage("assistant", text, data),
-                state="failed" if error else "done",
-                error=error,
-                usage=work.usage,
-            )
-            if head is None:
-                raise CallerFenced("this turn has ended or was taken over")
-            following = await self._begin_following(connection, head, place) if head.unread else None
-        if parts:
-            self._bus.publish(subjects.SEND, subjects.Send(chats=[place.platform_chat]), key=place.binding_id)
-        self._tell(turn, "turn_end")
-        return following
-
-    async def _begin_following(self, connection: Connection, head: turns.Head, place: Destination) -> Turn:
-        """Messages that came after the last request get a turn of their own, at once (MSG-41)."""
-        if not place.binding_id:
-            return await turns.start(connection, head, self._holder, origin="web")
-        lane = Lane(place.binding_id, place.platform_chat)
-        return await admission.begin(
-            connection, lane, head, holder=self._holder, reply_mode=place.reply_mode, reply_to=""
-        )
+        return await self._closer.close(Ending(Closing(turn, text, data, error, work.usage), place, parts))
 
     def _tell(self, turn: Turn, kind: str, name: str = "") -> None:
         self._bus.publish(subjects.CHAT, subjects.ChatEvent(kind=kind, name=name), key=turn.chat_id)
@@ -205,8 +177,9 @@ class TurnRunner:
 class _Work:
     """The state of one run of a turn."""
 
-    def __init__(self, turn: Turn) -> None:
+    def __init__(self, turn: Turn, first: Request | None = None) -> None:
         self.turn = turn
+        self.first = first
         self.request: Request | None = None
         self.progress: Progress | None = None
         self.usage = Usage()

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
-from shared.lifecycle import Tasks
+from shared.lifecycle.tasks import Tasks
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -17,11 +17,17 @@ class Batcher(Generic[Item, Answer]):
     """Collects items and hands them to `flush`, which answers each; an error of a batch goes to all of it."""
 
     def __init__(
-        self, name: str, tasks: Tasks, flush: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]]
+        self,
+        name: str,
+        tasks: Tasks,
+        flush: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]],
+        *,
+        largest: int = LARGEST,
     ) -> None:
         self._name = name
         self._tasks = tasks
         self._flush = flush
+        self._largest = largest
         self._waiting: list[tuple[Item, asyncio.Future[Answer]]] = []
         self._running = False
 
@@ -36,7 +42,7 @@ class Batcher(Generic[Item, Answer]):
     async def _run(self) -> None:
         try:
             while self._waiting:
-                batch, self._waiting = self._waiting[:LARGEST], self._waiting[LARGEST:]
+                batch, self._waiting = self._waiting[: self._largest], self._waiting[self._largest :]
                 await self._answer(batch)
         finally:
             self._running = False
