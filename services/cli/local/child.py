@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from services.cli.local.engine import last_line
 from services.cli.problems import ENVIRONMENT, Refused
 
 #: seconds that a service gets to become ready; a second owner waits for the first one's end
@@ -56,7 +57,7 @@ class Child:
         line = json.loads(said or b"{}")
         if "facts" not in line:
             await self.stop()
-            text = line.get("problem") or f"it did not become ready; {self._log} says why"
+            text = line.get("problem") or f"{self._log.stem} did not become ready: {last_line(self._log)}"
             raise Refused(text, code=line.get("code", ENVIRONMENT))
         self.facts = line["facts"]
 
@@ -87,7 +88,7 @@ class Child:
                 *command,
                 *options,
                 stdin=asyncio.subprocess.DEVNULL,
-                stdout=sink,
+                stdout=asyncio.subprocess.DEVNULL,  # meant for a person; `up` has its own words
                 stderr=sink,
                 pass_fds=(ready,),
                 process_group=0,  # a Ctrl-C in the terminal is for `up`, which ends its children in order

@@ -54,12 +54,14 @@ class Engine:
                 await asyncio.to_thread(process.wait, self.stop_seconds)
                 return
 
-    def _last_line(self) -> str:
-        try:
-            lines = self._log.read_text("utf-8", "replace").strip().splitlines()
-        except OSError:
-            lines = []
-        return lines[-1][-300:] if lines else "it gave no reason"
+
+def last_line(log: Path) -> str:
+    """The last thing that a process said."""
+    try:
+        lines = log.read_text("utf-8", "replace").strip().splitlines()
+    except OSError:
+        lines = []
+    return lines[-1][-300:] if lines else "it gave no reason"
 
 
 def free_port(host: str = "127.0.0.1") -> int:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from services.cli.local.engine import START_SECONDS, Engine, EngineFailed, free_port
+from services.cli.local.engine import START_SECONDS, Engine, EngineFailed, free_port, last_line
 from services.cli.local.tether import tethered
 
 _LOOK = 0.005
@@ -48,7 +48,7 @@ class Nats(Engine):
         while not self._answers():
             if not self.alive() or asyncio.get_running_loop().time() > give_up:
                 await self.stop()
-                raise EngineFailed(f"NATS did not start: {self._last_line()}")
+                raise EngineFailed(f"NATS did not start: {last_line(self._log)}")
             await asyncio.sleep(_LOOK)
 
     def _launch(self, program: str, sink: int) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 import structlog
 
 from services.cli.local.account import reachable_folder, reachable_programs, unprivileged
-from services.cli.local.engine import START_SECONDS, Engine, EngineFailed, free_port
+from services.cli.local.engine import START_SECONDS, Engine, EngineFailed, free_port, last_line
 from services.cli.local.tether import tethered
 
 __all__ = ["EngineFailed", "Postgres", "Programs", "find_programs"]
@@ -185,7 +185,7 @@ class Postgres(Engine):
                     continue
             break
         await self.stop()
-        raise EngineFailed(f"the database in {self._asked} did not start: {_plain(self._last_line())}")
+        raise EngineFailed(f"the database in {self._asked} did not start: {_plain(last_line(self._log))}")
 
     def _try_again(self, fixed: int) -> bool:
         """A killed server's sessions end a moment after it; a port may be taken by somebody who was faster."""
