@@ -2,7 +2,6 @@
 
 import secrets
 import socket
-import sys
 
 from services.frontend.api.services import Services
 from services.frontend.bootstrap import first_sign_in_link
@@ -83,7 +82,7 @@ class Frontend:
         """Show the operator the way in while nobody has a password; a log would keep the link for others."""
         link = await first_sign_in_link(database, self._settings.http.public_url or self.url)
         if link is not None:
-            print(f"Sign in for the first time: {link}", file=sys.stderr, flush=True)  # noqa: T201 - not for a log
+            print(f"Sign in for the first time: {link}", flush=True)  # noqa: T201 - not for a log
 
     def _pool(
         self, database: Database, bus: Bus, model: ModelClient, catalog: Catalog, presence: Presence
