@@ -23,6 +23,7 @@ from shared.domain.errors import Failure, OwnerUnready
 from shared.sdk.manifest import Kind, Option
 from shared.sdk.ops import Me
 from shared.store import Database, people, sessions
+from tests.support.described import check_answer
 
 #: a token in the shape of a real one, that searches of answers and logs look for
 MARKED_TOKEN = "12345678:MARKED-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -44,10 +45,13 @@ def settings_for(url: str, *, model: str = "", nats: str = "", **owner: Any) -> 
 
 
 class Client:
-    """Calls a frontend; with a key as its owner. Every answer is kept in `seen`, for searches."""
+    """Calls a frontend; with a key as its owner. Every answer is held against the description of the API.
+
+    `seen` keeps them all, for searches.
+    """
 
     def __init__(self, http: aiohttp.ClientSession, base: str, key: str = "") -> None:
-        self._http = http
+        self.http = http
         self.base = base
         self.key = key
         self.seen: list[str] = []
@@ -63,10 +67,12 @@ class Client:
         if body is not None:
             sent.setdefault("Content-Type", "application/json")
             data = body if isinstance(body, bytes) else msgspec.json.encode(body)
-        async with self._http.request(method, self.base + path, data=data, headers=sent) as response:
+        async with self.http.request(method, self.base + path, data=data, headers=sent) as response:
             text = await response.text()
             self.seen += [text, str(response.headers)]
-            return response.status, msgspec.json.decode(text) if text.startswith(("{", "[")) else text
+            answer = msgspec.json.decode(text) if text.startswith(("{", "[")) else text
+            check_answer(method, path, response.status, answer)
+            return response.status, answer
 
     async def get(self, path: str) -> Any:
         return await self._expect(200, "GET", path, None)
