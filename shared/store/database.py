@@ -153,6 +153,10 @@ class Database:
             # Our statements are look-ups by key with arrays as parameters: planning them anew at every call would
             # cost more than running them.
             "plan_cache_mode": "force_generic_plan",
+            # And the plan is made once, while tables are small: it must be the one for large ones, by index.
+            "enable_seqscan": "off",
+            "enable_hashjoin": "off",
+            "enable_mergejoin": "off",
         }
 
 

@@ -158,24 +158,26 @@ RETURNING id
 # An edit whose message is not known to exist becomes a send HERE, before it starts: what an owner was doing when it
 # died is then read from the row, and only a true edit is repeated.
 _CLAIM_HEADS = """
-WITH heads AS (
-  SELECT h.id FROM unnest($1::text[], $2::text[], $4::boolean[]) AS l(binding_id, platform_chat, unheard)
+WITH heads AS MATERIALIZED (
+  SELECT h.id, b.kind, b.addon, b.revision, coalesce(t.state, '') AS target_state,
+    coalesce(t.platform_id, '') AS target_message
+  FROM unnest($1::text[], $2::text[], $4::boolean[]) AS l(binding_id, platform_chat, unheard)
   CROSS JOIN LATERAL (
-    SELECT d.id, d.state, d.not_before, d.owner_term FROM deliveries d
+    SELECT d.id, d.state, d.not_before, d.owner_term, d.target_id FROM deliveries d
     WHERE d.binding_id = l.binding_id AND d.platform_chat = l.platform_chat AND d.state IN ('planned', 'sending')
     ORDER BY d.seq LIMIT 1) h
+  CROSS JOIN LATERAL (SELECT kind, addon, revision FROM bindings WHERE id = l.binding_id) b
+  LEFT JOIN LATERAL (SELECT state, platform_id FROM deliveries WHERE id = h.target_id) t ON true
   WHERE h.state = 'planned' AND (h.not_before IS NULL OR h.not_before <= now())
     OR l.unheard AND h.state = 'sending' AND h.owner_term = $3
 )
 UPDATE deliveries d SET state = 'sending', owner_term = $3, attempts = d.attempts + 1, started_at = now(),
-  action = CASE WHEN d.action <> 'send' AND coalesce(t.state, '') <> 'sent' THEN 'send' ELSE d.action END
-FROM heads h JOIN deliveries n ON n.id = h.id JOIN bindings b ON b.id = n.binding_id
-LEFT JOIN deliveries t ON t.id = n.target_id
+  action = CASE WHEN d.action <> 'send' AND h.target_state <> 'sent' THEN 'send' ELSE d.action END
+FROM heads h
 WHERE d.id = h.id AND (d.state = 'planned' OR d.state = 'sending' AND d.owner_term = $3)
 RETURNING d.id, d.binding_id, d.platform_chat, d.thread, d.reply_to, d.purpose, d.action, d.body, d.attempts,
-  extract(epoch FROM now() - d.planned_at)::double precision AS age_seconds, d.target_id,
-  coalesce(t.platform_id, '') AS target_message,
-  d.turn_id, d.epoch, b.kind, b.addon, b.revision AS binding_revision
+  extract(epoch FROM now() - d.planned_at)::double precision AS age_seconds, d.target_id, h.target_message,
+  d.turn_id, d.epoch, h.kind, h.addon, h.revision AS binding_revision
 """
 
 _RECORD = """

@@ -68,6 +68,11 @@ class Lanes:
         self._working[lane] = False
         self._tasks.run("lane", self._work(lane))
 
+    def sweep(self, lane: Lane) -> None:
+        """The same for a lane that was found waiting; one that is being worked on needs no second look."""
+        if lane not in self._working:
+            self.admit(lane)
+
     async def _work(self, lane: Lane) -> None:
         try:
             while True:

@@ -167,7 +167,7 @@ class TurnPool:
             return
         age = self._settings.sweep_seconds
         for binding_id, chat in await intake.waiting_lanes(self._database, older_than=age, limit=SWEEP):
-            self._lanes.admit(Lane(binding_id, chat))
+            self._lanes.sweep(Lane(binding_id, chat))
         for chat_id, binding_id, platform_chat in await turns.waiting_chats(
             self._database, older_than=age, limit=SWEEP
         ):
