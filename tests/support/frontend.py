@@ -1,5 +1,6 @@
 """A frontend in this process, with a real owner behind it or a scripted one, and a client that calls it."""
 
+import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -66,7 +67,7 @@ class Client:
         data = None
         if body is not None:
             sent.setdefault("Content-Type", "application/json")
-            data = body if isinstance(body, bytes) else msgspec.json.encode(body)
+            data = io.BytesIO(body if isinstance(body, bytes) else msgspec.json.encode(body))
         async with self.http.request(method, self.base + path, data=data, headers=sent) as response:
             text = await response.text()
             self.seen += [text, str(response.headers)]

@@ -10,10 +10,9 @@ from services.frontend.api.call import Call
 from services.frontend.api.connector_types import Account, BindingChange, BindingNew, BindingView
 from services.frontend.api.errors import failed, invalid, not_found
 from services.frontend.api.routes import Route
-from services.frontend.api.running import OWNER_AWAY, RUNNING
+from services.frontend.api.running import OWNER_AWAY
 from shared.carrier import operations as ops
 from shared.domain.errors import Bug, Failure
-from shared.sdk.manifest import Kind
 from shared.sdk.ops import Me
 from shared.store import agents, audit, bindings, people
 
@@ -28,13 +27,6 @@ class Connectors(msgspec.Struct):
     sharing: bool
 
 
-class Kinds(msgspec.Struct):
-    """What running add-ons connect, and the rights that a binding may give to senders."""
-
-    kinds: list[Kind]
-    capabilities: list[str]
-
-
 class TestResult(msgspec.Struct, omit_defaults=True):
     """Whose bot the stored token is, or why that could not be told."""
 
@@ -46,11 +38,6 @@ class TestResult(msgspec.Struct, omit_defaults=True):
 
 async def listed(call: Call) -> Connectors:
     return Connectors(await all_views(call), [], sharing=False)
-
-
-async def kinds(call: Call) -> Kinds:
-    running = await call.request.app[RUNNING].now()
-    return Kinds([kind for addon in running for kind in addon.kinds], [])
 
 
 async def create(call: Call, body: BindingNew) -> BindingView:
@@ -140,7 +127,6 @@ _ROOT = "/api/chats/connectors"
 ROUTES = [
     Route("GET", _ROOT, listed, "My connections", "connectors"),
     Route("POST", _ROOT, create, "Connect a bot to one of my agents", "connectors", status=201),
-    Route("GET", f"{_ROOT}/kinds", kinds, "The platforms that running add-ons connect", "connectors"),
     Route("GET", f"{_ROOT}/{{id}}", read, "One of my connections", "connectors"),
     Route("PUT", f"{_ROOT}/{{id}}", change, "Change a connection; what is absent stays", "connectors"),
     Route("DELETE", f"{_ROOT}/{{id}}", remove, "Delete a connection", "connectors"),

@@ -6,6 +6,7 @@ from services.frontend.api import (
     bindings,
     chats,
     cluster,
+    kinds,
     models,
     notifications,
     senders,
@@ -20,6 +21,8 @@ ROUTES: list[Route] = [
     *models.ROUTES,
     *agents.ROUTES,
     *chats.ROUTES,
+    # Before the bindings: `kinds` is not the ID of one.
+    *kinds.ROUTES,
     *bindings.ROUTES,
     *senders.ROUTES,
     *addons.ROUTES,
