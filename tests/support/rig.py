@@ -124,7 +124,10 @@ class Rig:
 
     async def leader(self) -> Replica:
         """The replica that leads shard 0."""
-        holder = await self.eventually("SELECT holder FROM leases WHERE name = 'leader' AND NOT released")
+        holder = await self.eventually(
+            "SELECT holder FROM leases WHERE name = 'leader' AND NOT released AND holder = ANY($1)",
+            [replica.id for replica in self.replicas],
+        )
         return next(replica for replica in self.replicas if replica.id == holder)
 
     # -- people, agents, bots ---------------------------------------------------------------------------

@@ -225,7 +225,7 @@ async def test_a_flood_wait_stops_edits_and_the_final_text_is_whole(path: Rig) -
     answer = " ".join(f"light{n:03d}" for n in range(280))
     await path.script("lights", *tools, {"text": answer}, delay_ms=450)
     await path.says(bot, GROUP, f"@{bot.handle} lights")
-    limited = {
+    limited: dict[str, Any] = {
         "status": 429,
         "body": {
             "ok": False,
