@@ -211,6 +211,8 @@ class TurnPool:
 
     async def claim(self, chat_id: str, lane: Lane | None) -> None:
         """Start a turn for a chat that waits, if it still does and nobody else has it."""
+        if self._draining:
+            return  # the sweep of another finds it
         async with self._database.transaction() as connection:
             turn = await admission.claim(connection, chat_id, lane, holder=self._holder)
         if turn is None:
