@@ -128,10 +128,16 @@ class Owner:
         """Answer `owner_fenced` and end everything that acts: another owner may start its own now."""
         self.authority.fenced = True
         metrics.OWNER_TERM.set(0)
+        # The add-ons first, for another owner may soon start its own; calls that are out get their time after that.
+        await self._supervisor.stop()
         await self._acting.stop()
 
     async def _resume(self) -> None:
-        await self._begin_to_act()
+        try:
+            await self._begin_to_act()
+        except BaseException:
+            await self._acting.stop()
+            raise
         self.authority.fenced = False
 
     def _surroundings(self) -> Surroundings:

@@ -16,7 +16,6 @@ from typing import Any
 import structlog
 
 from services.owner.addons import Addons, Running
-from shared.lifecycle.batching import Batcher
 from services.owner.credentials import Access, Credentials
 from services.owner.messages import MessageLocks
 from services.owner.outcomes import outcome_of
@@ -26,6 +25,7 @@ from shared.config.sections import Delivery as DeliverySettings
 from shared.domain.errors import Bug, Failure, PlatformLimited, PlatformRefused, PlatformUnavailable
 from shared.domain.records import Delivery, Lane
 from shared.lifecycle import Tasks
+from shared.lifecycle.batching import Batcher
 from shared.sdk.ops import DeleteArgs, EditArgs, SendArgs, Sent
 from shared.store import Database, StoreUnavailable
 from shared.store import deliveries as store

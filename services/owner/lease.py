@@ -50,6 +50,7 @@ class OwnerLease:
         self._tasks = Tasks("owner-lease")
         self._lease: Lease | None = None
         self._renewed_at = 0.0
+        self._superseded = False
         self.term = 0
         self.fenced = False
 
@@ -79,6 +80,7 @@ class OwnerLease:
         self.term = lease.term
         self._renewed_at = sent
         self._tasks.run("renew", self._renew_for_ever())
+        self._tasks.run("watch", self._watch_for_ever())
 
     async def stop(self) -> None:
         await self._tasks.stop()
@@ -109,30 +111,51 @@ class OwnerLease:
         return rows[0] if rows else None
 
     async def _renew_for_ever(self) -> None:
-        while True:
+        """Renew as often as the database answers; what follows, the watch decides by the clock alone."""
+        while not self._superseded:
             await asyncio.sleep(self._settings.lease_renew_seconds)
             sent = self._clock()
             try:
                 kept = await leases.renew_term(self._database, self._name, self._holder, self.term)
-            except StoreUnavailable:
-                await self._fence_if_too_old()
+            except StoreUnavailable as problem:
+                log.info("owner_lease_waits_for_the_database", problem=str(problem))
                 continue
-            if not kept:
+            if kept:
+                self._renewed_at = sent
+            else:
+                self._superseded = True
+
+    async def _watch_for_ever(self) -> None:
+        """Fence between the end of the trust and the end of the lease, so that add-ons end before others may start."""
+        trust = self._settings.lease_trust_seconds
+        limit = (trust + self._settings.lease_seconds) / 2
+        while True:
+            await asyncio.sleep(PAUSE)
+            age = self._clock() - self._renewed_at
+            if self._superseded:
                 await self._fence("a newer owner has taken over")
                 return
-            self._renewed_at = sent
-            if self.fenced:
-                self.fenced = False
-                log.warning("owner_resumed", term=self.term)
-                await self._on_resumed()
-
-    async def _fence_if_too_old(self) -> None:
-        """Fence between the end of the trust and the end of the lease, so that add-ons end before others may start."""
-        limit = (self._settings.lease_trust_seconds + self._settings.lease_seconds) / 2
-        if not self.fenced and self._clock() - self._renewed_at > limit:
-            await self._fence("its lease has run out without the database")
+            if not self.fenced and age > limit:
+                await self._fence("its lease has run out without the database")
+            elif self.fenced and age < trust:
+                await self._resume()
 
     async def _fence(self, why: str) -> None:
+        if self.fenced:
+            return
         log.error("owner_fenced", why=why, term=self.term)
         self.fenced = True
-        await self._on_fenced()
+        try:
+            await self._on_fenced()
+        except Exception:
+            log.exception("fencing_failed")
+
+    async def _resume(self) -> None:
+        """Act again; when that fails, as it does when the database is away once more, the next look tries again."""
+        try:
+            await self._on_resumed()
+        except Exception:
+            log.exception("resuming_failed")
+            return
+        self.fenced = False
+        log.warning("owner_resumed", term=self.term)

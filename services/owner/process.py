@@ -62,6 +62,7 @@ class AddonProcess:
     async def stop(self) -> None:
         self.state = "stopped"
         await self._tasks.stop()
+        self._first_try.set()
 
     async def first_try(self) -> None:
         """Wait until the add-on answers, or has failed to once."""
@@ -88,10 +89,10 @@ class AddonProcess:
         """One life of the process, from its start to its end."""
         credential = secrets.token_urlsafe(32)
         socket = self._around.sockets / f"{self.manifest.id}-{secrets.token_hex(4)}.sock"
-        process = await self._spawn(socket, credential)
-        metrics.ADDON_STARTS.labels(self.manifest.id).inc()
         client = AddonClient(socket, credential)
         await client.start()
+        process = await self._spawn(socket, credential)
+        metrics.ADDON_STARTS.labels(self.manifest.id).inc()
         try:
             await self._greet(client, process)
             self.running = Running(self.manifest.id, self.manifest, client, credential)
