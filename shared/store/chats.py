@@ -15,7 +15,6 @@ class ChatRow:
     id: str
     title: str
     agent_id: str
-    model: str
     binding_id: str
     kind: str
     chat_name: str
@@ -48,15 +47,14 @@ async def one(connection: Connection, user_id: str, chat_id: str) -> ChatRow | N
     return ChatRow(**dict(row)) if row else None
 
 
-async def add(connection: Connection, user_id: str, *, agent_id: str | None, model: str, title: str) -> str:
+async def add(connection: Connection, user_id: str, *, agent_id: str, title: str) -> str:
     """The ID of a new chat of the web."""
     chat_id = new_id("cht")
     await connection.execute(
-        "INSERT INTO chats (id, user_id, agent_id, model, title) VALUES ($1, $2, $3, $4, $5)",
+        "INSERT INTO chats (id, user_id, agent_id, title) VALUES ($1, $2, $3, $4)",
         chat_id,
         user_id,
         agent_id,
-        model,
         title,
     )
     return chat_id
@@ -108,7 +106,7 @@ async def progress(
 
 
 _SELECT = """
-SELECT c.id, c.title, coalesce(c.agent_id, '') AS agent_id, c.model, coalesce(c.binding_id, '') AS binding_id,
+SELECT c.id, c.title, coalesce(c.agent_id, '') AS agent_id, coalesce(c.binding_id, '') AS binding_id,
   c.kind, c.chat_name, c.link, c.turn_id IS NOT NULL AS running, c.next_seq - 1 AS position, c.created_at, c.updated_at
 FROM chats c
 """

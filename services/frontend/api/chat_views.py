@@ -37,7 +37,6 @@ class ChatView(msgspec.Struct, omit_defaults=True):
     created_at: str
     updated_at: str
     agent_id: str = ""
-    model: str = ""
     binding_id: str = ""
     kind: str = ""
     chat_name: str = ""
@@ -53,7 +52,6 @@ class ChatView(msgspec.Struct, omit_defaults=True):
             row.created_at.isoformat(),
             row.updated_at.isoformat(),
             row.agent_id,
-            row.model,
             row.binding_id,
             row.kind,
             row.chat_name,

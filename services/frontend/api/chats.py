@@ -6,7 +6,6 @@ import msgspec
 import structlog
 from aiohttp import web
 
-from services.frontend.api import models
 from services.frontend.api.call import PAGE, Call
 from services.frontend.api.chat_views import ChatView, MessageView
 from services.frontend.api.errors import conflict, invalid, not_found
@@ -24,10 +23,7 @@ Title = Annotated[str, msgspec.Meta(max_length=200)]
 
 
 class ChatNew(msgspec.Struct, forbid_unknown_fields=True):
-    """With an agent, or with a model alone."""
-
-    agent_id: str = ""
-    model: str = ""
+    agent_id: str
     title: Title = ""
 
 
@@ -71,15 +67,9 @@ async def listed(call: Call) -> Chats:
 
 async def create(call: Call, body: ChatNew) -> ChatView:
     database, user_id = call.services.database, call.user.id
-    if not body.agent_id and not body.model:
-        raise invalid("name an agent or a model", "agent_id")
-    if body.agent_id and await agents.one(database, user_id, body.agent_id) is None:
+    if await agents.one(database, user_id, body.agent_id) is None:
         raise invalid("you have no such agent", "agent_id")
-    if body.model:
-        await models.check(call.services, body.model)
-    chat_id = await chats.add(
-        database, user_id, agent_id=body.agent_id or None, model=body.model, title=clean(body.title)
-    )
+    chat_id = await chats.add(database, user_id, agent_id=body.agent_id, title=clean(body.title))
     return ChatView.of(await _own(database, call, chat_id))
 
 
