@@ -78,7 +78,8 @@ class People:
 class Cluster:
     """`async with Cluster(frontends=3) as cluster:`; everything is ready inside, and gone afterwards.
 
-    `settings` are environment variables for all processes, such as TRUNKLINE_LEADER_TRY_SECONDS.
+    `settings` are environment variables for all processes, such as TRUNKLINE_LEADER_TRY_SECONDS. Tests do without a
+    `durable` database; benchmarks do without simulators that `validate`.
     """
 
     def __init__(
@@ -87,6 +88,8 @@ class Cluster:
         frontends: int = 1,
         demo: bool = True,
         combined: bool = False,
+        durable: bool = False,
+        validate: bool = True,
         settings: Mapping[str, str] | None = None,
     ) -> None:
         self.data = Path()
@@ -94,6 +97,8 @@ class Cluster:
         self._frontends = frontends
         self._demo = demo
         self._combined = combined
+        self._durable = durable
+        self._validate = validate
         self._settings = dict(settings or {})
         self._process: asyncio.subprocess.Process | None = None
         self._http: aiohttp.ClientSession | None = None
@@ -266,15 +271,16 @@ class Cluster:
             "0",
             "--frontends",
             str(self._frontends),
-            "--fast-database",
         ]
+        if not self._durable:
+            options.append("--fast-database")
         if self._combined:
             options.append("--combined")
         if self._demo:
             contracts = Path(os.environ.get("TRUNKLINE_SPEC") or SPEC) / "contracts"
             options += [
                 "--demo",
-                *(["--contracts", str(contracts)] if contracts.exists() else ["--no-validate"]),
+                *(["--contracts", str(contracts)] if self._validate and contracts.exists() else ["--no-validate"]),
             ]
         return options
 
