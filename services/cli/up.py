@@ -61,6 +61,8 @@ async def _up(plan: "Plan", settings: Settings, data: Path | None, *, as_json: b
 
     interrupts = Interrupts(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     screen = Screen(for_program=as_json)
+    if plan.fast_database:
+        screen.say("--fast-database: a crash of this machine can lose data; for tests only")
     folder = DataFolder(data)
     with folder.held():
         cluster = LocalCluster(plan, settings, folder, listener=screen.part, warn=screen.warn)

@@ -84,7 +84,8 @@ class LocalCluster:
             "postgres": {"dsn": self._environment.database_url},
             "nats": {"url": self._environment.nats_url},
             "api_key": made["api_key"],
-            "sign_in_url": frontends[0]["url"] + made["sign_in_path"],
+            "sign_in_url": (self._settings.http.public_url.rstrip("/") or frontends[0]["url"])
+            + made["sign_in_path"],
             "demo": {**demo, "telegram_bot": self._plan.demo_bot} if self._plan.demo else None,
         }
 

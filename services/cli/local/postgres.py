@@ -29,8 +29,6 @@ __all__ = ["EngineFailed", "Postgres", "Programs", "find_programs"]
 log = structlog.get_logger(__name__)
 
 USER = "trunkline"
-#: seconds that an earlier server of the same folder gets to end
-FORMER_SECONDS = 20.0
 _LOOK = 0.02
 
 
@@ -65,16 +63,20 @@ def find_programs() -> Programs:
 class Postgres(Engine):
     """One server with its data in `data`, on a free port of the loopback that it keeps over a restart.
 
-    A Service; `url` once started. `fast` turns durability off, for tests only.
+    A Service; `url` once started. `fast` turns durability off, for tests only. An earlier server of the same folder
+    gets `former_seconds` to end.
     """
 
     ending = signal.SIGINT  # a fast shutdown: sessions end, everything is written
 
-    def __init__(self, data: Path, *, fast: bool = False, max_connections: int = 200) -> None:
+    def __init__(
+        self, data: Path, *, fast: bool = False, max_connections: int = 200, former_seconds: float = 20.0
+    ) -> None:
         super().__init__(data / "server.log")
         self._asked = data
         self._fast = fast
         self._max_connections = max_connections
+        self._former_seconds = former_seconds
 
     @property
     def url(self) -> str:
@@ -158,7 +160,7 @@ class Postgres(Engine):
         After a crash of the machine the file may name a process that is a stranger; Postgres would wait for it.
         """
         note = self._data / "postmaster.pid"
-        give_up = asyncio.get_running_loop().time() + FORMER_SECONDS
+        give_up = asyncio.get_running_loop().time() + self._former_seconds
         while (pid := _first_number(note)) and _serves(pid, self._data):
             if asyncio.get_running_loop().time() > give_up:
                 raise EngineFailed(

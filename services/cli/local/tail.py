@@ -26,10 +26,14 @@ class Tail:
     async def follow(self) -> None:
         while True:
             await asyncio.sleep(_LOOK)
-            for name, path in self._logs.items():
-                self._catch_up(name, path)
+            self.catch_up()
 
-    def _catch_up(self, name: str, path: Path) -> None:
+    def catch_up(self) -> None:
+        """Pass on what is new."""
+        for name, path in self._logs.items():
+            self._read_on(name, path)
+
+    def _read_on(self, name: str, path: Path) -> None:
         try:
             with path.open("rb") as file:
                 file.seek(self._read.get(name, 0))
