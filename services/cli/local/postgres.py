@@ -29,6 +29,8 @@ __all__ = ["EngineFailed", "Postgres", "Programs", "find_programs"]
 log = structlog.get_logger(__name__)
 
 USER = "trunkline"
+#: a log of more bytes is set aside at a start
+_LARGEST_LOG = 8 * 1024 * 1024
 _LOOK = 0.02
 
 
@@ -100,6 +102,8 @@ class Postgres(Engine):
         found = find_programs()
         self._programs = reachable_programs(found.folder, found.trees, self._account)
         self._home = reachable_folder(self._asked, self._account)
+        if self._log.exists() and self._log.stat().st_size > _LARGEST_LOG:
+            self._log.replace(self._log.with_suffix(".log.1"))
         self._data = self._home / "cluster"
         if not self._data.exists():
             self._set_up()
@@ -170,29 +174,29 @@ class Postgres(Engine):
         note.unlink(missing_ok=True)
 
     async def _start(self) -> None:
-        fixed = self.port
-        give_up = asyncio.get_running_loop().time() + START_SECONDS
-        while asyncio.get_running_loop().time() < give_up:
+        fixed, give_up = self.port, asyncio.get_running_loop().time() + START_SECONDS
+        while True:
             self.port = fixed or free_port()
             self._launch()
-            while self.alive():
-                if self._ready():
-                    return
-                if asyncio.get_running_loop().time() > give_up:
-                    break
-                await asyncio.sleep(_LOOK)
-            else:
-                if self._try_again(fixed):
-                    await asyncio.sleep(_LOOK)
-                    continue
-            break
+            if await self._became_ready(give_up):
+                return
+            if not self._try_again(fixed) or asyncio.get_running_loop().time() > give_up:
+                break
+            await asyncio.sleep(_LOOK)
         await self.stop()
         raise EngineFailed(f"the database in {self._asked} did not start: {_plain(last_line(self._log))}")
 
+    async def _became_ready(self, give_up: float) -> bool:
+        while self.alive() and asyncio.get_running_loop().time() < give_up:
+            if self._ready():
+                return True
+            await asyncio.sleep(_LOOK)
+        return False
+
     def _try_again(self, fixed: int) -> bool:
         """A killed server's sessions end a moment after it; a port may be taken by somebody who was faster."""
-        said = self._log.read_text("utf-8", "replace")[self._log_start :]
-        return "is still in use" in said or (not fixed and "could not bind" in said)
+        said = self._log.read_bytes()[self._log_start :]
+        return b"is still in use" in said or (not fixed and b"could not bind" in said)
 
     def _launch(self) -> None:
         with self._log.open("ab") as sink:
@@ -239,15 +243,13 @@ def _first_number(note: Path) -> int:
 
 
 def _serves(pid: int, data: Path) -> bool:
-    """Whether this process is a Postgres server of this folder."""
+    """Whether this process is a Postgres server of this folder, in which such a server lives."""
     import psutil
 
     try:
-        return str(data) in psutil.Process(pid).cmdline()
-    except psutil.NoSuchProcess:
-        return False
-    except psutil.AccessDenied:  # somebody else's, so none that we started
-        return False
+        return data.samefile(psutil.Process(pid).cwd())
+    except (psutil.NoSuchProcess, psutil.AccessDenied, FileNotFoundError):
+        return False  # gone, or somebody else's, and so none that we started
 
 
 def _plain(line: str) -> str:
