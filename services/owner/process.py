@@ -102,10 +102,12 @@ class AddonProcess:
             await self._watch(client, process)
         finally:
             self.running = None
-            await _end(process)
-            await client.stop()
-            with contextlib.suppress(FileNotFoundError):
-                socket.unlink()
+            try:
+                await _end(process)
+            finally:
+                await client.stop()
+                with contextlib.suppress(FileNotFoundError):
+                    socket.unlink()
 
     async def _spawn(self, socket: Path, credential: str) -> asyncio.subprocess.Process:
         data = self._around.data / self.manifest.id
@@ -176,6 +178,9 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         process.send_signal(signal.SIGTERM)
         try:
             await asyncio.wait_for(process.wait(), STOP_SECONDS)
-        except TimeoutError:
+        except (TimeoutError, asyncio.CancelledError) as impatience:
+            # A stop that is asked for again waits no longer: nothing may be left running.
             process.kill()
             await process.wait()
+            if isinstance(impatience, asyncio.CancelledError):
+                raise

@@ -21,7 +21,7 @@ def new_token(prefix: str = "") -> str:
 
 def hash_of(token: str) -> bytes:
     """What is stored of a token. A random token needs no slow hash, and is found by its hash."""
-    return hashlib.sha256(token.encode()).digest()
+    return hashlib.sha256(token.encode("utf-8", "replace")).digest()
 
 
 @dataclass(frozen=True, slots=True)

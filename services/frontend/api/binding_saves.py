@@ -151,7 +151,7 @@ async def _apply(
     after = replace(before, **values)
     if after.enabled and not before.enabled:
         values = values | {"off_reason": ""}
-    if (after.agent_id, after.enabled) != (before.agent_id, before.enabled) and kind is not None:
+    if (after.agent_id, after.enabled) != (before.agent_id, before.enabled):
         await _check_agent(connection, call, kind, after.agent_id or "")
     await bindings.change(connection, before.id, values)
     if verified:
@@ -224,9 +224,9 @@ async def _check_room(connection: Connection, call: Call) -> None:
         raise conflict(f"you have {most} connections already, which is the most", code="too_many_connections")
 
 
-async def _check_agent(connection: Connection, call: Call, kind: Kind, agent_id: str) -> None:
+async def _check_agent(connection: Connection, call: Call, kind: Kind | None, agent_id: str) -> None:
     """A binding answers as an agent of its own owner, and brings no model of its own (TG-08)."""
-    if kind.tool_only:
+    if kind is not None and kind.tool_only:
         return
     if not agent_id:
         raise invalid("choose the agent that answers", "agent_id")

@@ -34,7 +34,7 @@ class Call:
     def path(self, name: str) -> str:
         """A part of the address. What cannot be the name of anything names nothing."""
         value = self.request.match_info[name]
-        if "\x00" in value or len(value) > 256:
+        if not _storable(value):
             raise not_found("thing")
         return value
 
@@ -50,6 +50,11 @@ class Call:
     def text(self, name: str) -> str:
         """A word of the query, empty when absent."""
         given = self.request.query.get(name, "")
-        if "\x00" in given or len(given) > 256:
+        if not _storable(given):
             raise invalid(f"`{name}` cannot be used", name)
         return given
+
+
+def _storable(text: str) -> bool:
+    """Whether the database could hold this as a name: short, no null character, valid Unicode."""
+    return len(text) <= 256 and "\x00" not in text and not any("\ud800" <= c <= "\udfff" for c in text)

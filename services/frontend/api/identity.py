@@ -47,7 +47,7 @@ async def identify(request: web.Request) -> SignedIn | None:
 
 def check_csrf(signed_in: SignedIn, given: str) -> None:
     """Raise ApiError 403 unless the CSRF token of the sign-in was sent along."""
-    if not hmac.compare_digest(given.encode(), signed_in.csrf.encode()):
+    if not hmac.compare_digest(given.encode("utf-8", "replace"), signed_in.csrf.encode()):
         raise ApiError(
             403,
             "permission_error",

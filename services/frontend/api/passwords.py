@@ -75,8 +75,13 @@ class Throttle:
         return max(0.0, wait)
 
     def succeeded(self, *keys: str) -> None:
+        """Take one try back; those that failed before it stay, or one account would open the way to others."""
         for key in keys:
-            self._failures.pop(key, None)
+            failures = self._failures.get(key)
+            if failures:
+                failures.pop()
+            if not failures:
+                self._failures.pop(key, None)
 
     def _wait(self, key: str, now: float) -> float:
         failures = self._failures.get(key, deque())

@@ -9,7 +9,8 @@ from services.frontend.api.errors import ApiError, conflict, not_found
 from services.frontend.api.passwords import LONGEST, PASSWORDS, SHORTEST
 from services.frontend.api.routes import Route
 from services.frontend.api.views import Name, UserView, clean
-from shared.store import Connection, audit, people
+from shared.bus import subjects
+from shared.store import Connection, audit, bindings, people
 from shared.store.people import FEATURES, USUAL_FEATURES, NameTaken
 
 Feature = Literal["chats", "agents", "connectors", "addons", "triggers", "mcp"]
@@ -79,9 +80,12 @@ async def remove(call: Call) -> None:
     user_id = call.path("id")
     async with call.services.database.transaction() as connection:
         await _keep_an_admin(connection, user_id)
+        gone = await bindings.listed(connection, user_id)
         if not await people.remove(connection, user_id):
             raise not_found("user")
         await audit.write(connection, call.user.id, "user.remove", user_id)
+    for binding in gone:
+        call.services.bus.publish(subjects.BINDING_CHANGED, subjects.BindingChanged(), key=binding.id)
 
 
 async def _switch(call: Call, *, enabled: bool) -> UserView:

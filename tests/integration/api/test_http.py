@@ -75,6 +75,9 @@ async def test_addresses_that_are_not_there(api: Running) -> None:
     assert (await api.admin.refused(404, "GET", "/api/agents/%00"))["type"] == "not_found_error"
     assert (await api.admin.refused(404, "GET", "/api/agents/" + "x" * 300))["type"] == "not_found_error"
     await api.admin.refused(400, "GET", "/api/chats?before=%00")
+    for broken in ("%ff", "%ed%a0%80"):
+        await api.admin.refused(404, "GET", f"/api/agents/{broken}")
+        assert (await api.admin.call("GET", f"/api/chats?before={broken}"))[0] in {200, 400}
     await api.admin.refused(400, "GET", "/api/notifications?before=" + "9" * 30)
 
 
@@ -84,6 +87,12 @@ async def test_answers_are_kept_by_no_cache_and_shared_with_no_other_site(api: R
         assert response.headers["Cache-Control"] == "no-store"
         assert response.headers["X-Content-Type-Options"] == "nosniff"
         assert not [name for name in response.headers if name.lower().startswith("access-control")]
+
+
+async def test_keys_that_are_no_text_are_wrong_keys(api: Running) -> None:
+    for wrong in ("tl_\udcff", "", "Basic x", "tl_" + "x" * 5000):
+        status, _ = await api.client().call("GET", "/api/agents", headers={"x-api-key": wrong})
+        assert status == 401
 
 
 async def test_the_description_is_served_without_a_sign_in(api: Running) -> None:

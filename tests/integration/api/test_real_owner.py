@@ -161,6 +161,45 @@ async def test_a_changed_or_copied_token_does_not_open(stage: Stage) -> None:
     assert token_record(first["id"]) != token_record(second["id"])
 
 
+@pytest.mark.req("BIND-19")
+async def test_a_test_with_the_platform_up_down_and_refusing(stage: Stage) -> None:
+    await install(stage)
+    place = f"{ROOT}/{(await stage.admin.post(ROOT, await body(stage), status=201))['id']}/test"
+    assert (await stage.admin.post(place))["ok"] is True
+    await stage.sim.post("telegram/faults", {"method": "getMe", "drop": "before"})
+    assert (await stage.admin.post(place))["code"] == "platform_unavailable"
+    unauthorized = {"ok": False, "error_code": 401, "description": "Unauthorized"}
+    await stage.sim.post("telegram/faults", {"method": "getMe", "status": 401, "body": unauthorized})
+    refused = await stage.admin.post(place)
+    assert (refused["ok"], refused["reason"]) == (False, "Telegram does not accept the token")
+    assert (await stage.admin.post(place))["ok"] is True
+
+
+@pytest.mark.req("BIND-01")
+@pytest.mark.req("BIND-18")
+async def test_everything_of_a_binding_is_readable_while_its_add_on_is_stopped(stage: Stage) -> None:
+    await install(stage)
+    made = await stage.admin.post(ROOT, await body(stage, enabled=True), status=201)
+    assert made["active"] is True
+    await stage.admin.post("/api/addons/telegram/disable")
+    await stage.admin.get(f"{ROOT}/kinds")
+    stopped = await stage.admin.get(f"{ROOT}/{made['id']}")
+    assert (stopped["enabled"], stopped["active"]) == (True, False)
+    assert stopped["reason"] == "switch the Telegram add-on on"
+    assert await stage.admin.get(f"{ROOT}/{made['id']}/senders") == {"senders": []}
+    assert await stage.admin.get("/api/chats") == {"chats": []}
+
+
+async def test_a_refused_replacement_leaves_the_old_token_at_work(stage: Stage) -> None:
+    await install(stage)
+    made = await stage.admin.post(ROOT, await body(stage), status=201)
+    unauthorized = {"ok": False, "error_code": 401, "description": "Unauthorized"}
+    await stage.sim.post("telegram/faults", {"method": "getMe", "status": 401, "body": unauthorized})
+    await stage.admin.refused(400, "PUT", f"{ROOT}/{made['id']}", {"name": "new", "token": "999:bad"})
+    assert await stage.admin.get(f"{ROOT}/{made['id']}") == made
+    assert (await stage.admin.post(f"{ROOT}/{made['id']}/test"))["account"]["id"] == TOKEN.partition(":")[0]
+
+
 async def test_the_cluster_shows_its_members(stage: Stage) -> None:
     await install(stage)
     view = await stage.admin.get("/api/cluster")

@@ -24,12 +24,16 @@ def test_failures_within_the_window_make_a_name_wait_until_the_oldest_has_left()
     assert throttle.begin("name ada", "address 3") == 0
 
 
-def test_a_success_takes_its_failures_back() -> None:
+def test_a_success_takes_its_own_try_back_and_no_other() -> None:
     throttle = Throttle(tries=2, seconds=60, clock=Clock())
-    throttle.begin("name ada")
-    throttle.begin("name ada")
-    throttle.succeeded("name ada")
-    assert throttle.begin("name ada") == 0
+    for _ in range(5):
+        assert throttle.begin("name ada", "address 1") == 0
+        throttle.succeeded("name ada", "address 1")
+    throttle.begin("name bob", "address 1")
+    throttle.begin("name ada", "address 1")
+    throttle.succeeded("name ada", "address 1")
+    throttle.begin("name bob", "address 1")
+    assert throttle.begin("name eve", "address 1") > 0, "a success did not clear the address"
 
 
 def test_a_try_counts_from_its_beginning_so_that_many_at_once_are_seen() -> None:
