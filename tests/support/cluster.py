@@ -280,7 +280,11 @@ class Cluster:
             contracts = Path(os.environ.get("TRUNKLINE_SPEC") or SPEC) / "contracts"
             options += [
                 "--demo",
-                *(["--contracts", str(contracts)] if self._validate and contracts.exists() else ["--no-validate"]),
+                *(
+                    ["--contracts", str(contracts)]
+                    if self._validate and contracts.exists()
+                    else ["--no-validate"]
+                ),
             ]
         return options
 
