@@ -4,6 +4,7 @@
 
 Three frontends with default leases and a model that takes its time, so that a turn is running at the fault. Then
 somebody writes in that chat and somebody in an idle one; the later of the two first reactions counts.
+The turn is one that the leader itself runs.
 Bars: SIGKILL p95 1 s, graceful stop 0.2 s, SIGSTOP 8 s.
 """
 
@@ -47,13 +48,14 @@ async def silence(cluster: Cluster, sim: People, chat: int, kind: signal.Signals
         await sim.say("hello", chat=place)
         await sim.answer("You said: hello", chat=place)
     leader = await cluster.leader()
-    await sim.say("slow, please", chat=chat)
-    await sim.wait_call("sendMessage", chat=chat, since=await seen(sim))
+    await run_turn_on(cluster, sim, chat, leader["id"])
     written = (cluster.data / "run.json").stat().st_mtime_ns
     calls = await seen(sim)
     os.kill(leader["pid"], kind)
     began = time.perf_counter()
-    reactions = [reaction(sim, place, calls, began) for place in (chat, chat + 1)]
+    # A graceful stop cuts no turn: the one in the old chat ends as if nothing had happened.
+    places = [chat + 1] if kind == signal.SIGTERM else [chat, chat + 1]
+    reactions = [reaction(sim, place, calls, began) for place in places]
     later = max(await asyncio.gather(*reactions))
     await sim.answer("slow answer", chat=chat, timeout=30)
     if kind == signal.SIGSTOP:
@@ -62,6 +64,24 @@ async def silence(cluster: Cluster, sim: People, chat: int, kind: signal.Signals
         os.kill(leader["pid"], signal.SIGKILL)
     await until(lambda: (cluster.data / "run.json").stat().st_mtime_ns != written, within=60)
     return later
+
+
+async def run_turn_on(cluster: Cluster, sim: People, chat: int, frontend: str) -> None:
+    """Ask for slow answers until the turn of one runs on this frontend."""
+    while True:
+        await sim.say("slow, please", chat=chat)
+        await sim.wait_call("sendMessage", chat=chat, since=await seen(sim))
+        holder = "SELECT t.holder FROM turns t JOIN chats c ON c.turn_id = t.id WHERE c.platform_chat = $1"
+        if await cluster.fetchval(holder, str(chat)) == frontend:
+            return
+        await until_idle(cluster, chat)
+
+
+async def until_idle(cluster: Cluster, chat: int) -> None:
+    idle = "SELECT bool_and(turn_id IS NULL) FROM chats WHERE platform_chat = $1"
+    async with asyncio.timeout(30):
+        while not await cluster.fetchval(idle, str(chat)):
+            await asyncio.sleep(0.05)
 
 
 async def reaction(sim: People, chat: int, since: int, began: float) -> float:
