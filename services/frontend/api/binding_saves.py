@@ -10,16 +10,20 @@ from typing import Any
 import msgspec
 import structlog
 
+from services.frontend.api.binding_rules import (
+    check_accept_any,
+    check_agent,
+    check_room,
+    check_tool_only,
+    check_twin,
+)
 from services.frontend.api.call import Call
 from services.frontend.api.connector_types import (
-    ACCEPT_ANY,
-    ANSWER_TWICE,
     BindingChange,
     BindingNew,
     checked_options,
     checked_token,
     columns_of,
-    duplicate_of,
 )
 from services.frontend.api.errors import ApiError, conflict, invalid, not_found
 from services.frontend.api.running import OWNER_AWAY, RUNNING, Found, find_kind
@@ -35,7 +39,7 @@ from shared.domain.errors import (
 from shared.domain.ids import new_id
 from shared.sdk.manifest import Kind
 from shared.sdk.ops import Me
-from shared.store import Connection, agents, audit, bindings, people
+from shared.store import Connection, audit, bindings, people
 from shared.store.bindings import BindingRow, token_record
 
 log = structlog.get_logger(__name__)
@@ -65,14 +69,14 @@ class Verified:
 async def create(call: Call, body: BindingNew) -> tuple[str, str]:
     """(ID, warning) of the new binding. Raises ApiError; then nothing was stored."""
     values = columns_of(body)
-    _check_accept_any(body.accept_any, body.confirm_accept_any)
+    check_accept_any(body.accept_any, body.confirm_accept_any)
     found = find_kind(await call.request.app[RUNNING].now(), body.kind)
     if found is None:
         raise invalid(f"no running add-on serves {body.kind!r}: install or start its add-on", "kind")
     checked_options(found.kind, body.options)
-    _check_tool_only(found.kind, body)
-    await _check_room(call.services.database, call)
-    await _check_agent(call.services.database, call, found.kind, body.agent_id)
+    check_tool_only(found.kind, body)
+    await check_room(call.services.database, call)
+    await check_agent(call.services.database, call, found.kind, body.agent_id)
     binding_id = new_id("bnd")
     verified = None
     if body.token.strip():
@@ -82,14 +86,14 @@ async def create(call: Call, body: BindingNew) -> tuple[str, str]:
     async with call.services.database.transaction() as connection:
         await people.lock(connection, call.user.id)
         # Again, now that nothing of this user moves: another request may have been faster.
-        await _check_room(connection, call)
-        await _check_agent(connection, call, found.kind, body.agent_id)
+        await check_room(connection, call)
+        await check_agent(connection, call, found.kind, body.agent_id)
         await bindings.add(connection, call.user.id, binding_id, values)
         if verified:
             await bindings.set_token(connection, binding_id, verified.sealed)
         row = await bindings.lock(connection, call.user.id, binding_id)
         assert row is not None
-        await _check_twin(connection, call, row, body.confirm_duplicate)
+        await check_twin(connection, call, row, body.confirm_duplicate)
         await audit.write(connection, call.user.id, "binding.add", binding_id, kind=body.kind)
     changed(call, binding_id)
     return binding_id, verified.warning if verified else ""
@@ -107,29 +111,29 @@ async def change(call: Call, binding_id: str, body: BindingChange) -> str:
             raise invalid("its add-on is not installed, so its options cannot be changed", "options")
         checked_options(kind, body.options)
     if kind is not None:
-        _check_tool_only(kind, body)
-    verified = None
-    if body.token and body.token.strip():
-        options = stored.options if isinstance(body.options, msgspec.UnsetType) else body.options
-        found = Found(stored.addon, kind or Kind(id=stored.kind, title=stored.kind, delivery="pull"))
-        take_over = body.take_over_webhook
-        verified = await verify(call, binding_id, found, body.token, options, take_over=take_over)
+        check_tool_only(kind, body)
+    verified = await _verify_change(call, stored, kind, body)
     async with call.services.database.transaction() as connection:
         await people.lock(connection, call.user.id)
         before = await bindings.lock(connection, call.user.id, binding_id)
         if before is None:
             raise not_found("connection")
         await _apply(connection, call, before, values, kind, body, verified)
-        await audit.write(
-            connection,
-            call.user.id,
-            "binding.change",
-            binding_id,
-            fields=sorted(values),
-            token=body.token is not msgspec.UNSET,
-        )
+        facts = {"fields": sorted(values), "token": body.token is not msgspec.UNSET}
+        await audit.write(connection, call.user.id, "binding.change", binding_id, **facts)
     changed(call, binding_id)
     return verified.warning if verified else ""
+
+
+async def _verify_change(
+    call: Call, stored: BindingRow, kind: Kind | None, body: BindingChange
+) -> Verified | None:
+    if not body.token or not body.token.strip():
+        return None
+    options = stored.options if isinstance(body.options, msgspec.UnsetType) else body.options
+    found = Found(stored.addon, kind or Kind(id=stored.kind, title=stored.kind, delivery="pull"))
+    take_over = body.take_over_webhook
+    return await verify(call, stored.id, found, body.token, options, take_over=take_over)
 
 
 async def _apply(
@@ -145,14 +149,14 @@ async def _apply(
     if body.revision not in {msgspec.UNSET, before.revision}:
         raise conflict("somebody changed this connection meanwhile: read it again", "revision")
     if not before.accept_any:
-        _check_accept_any(bool(body.accept_any), body.confirm_accept_any)
+        check_accept_any(bool(body.accept_any), body.confirm_accept_any)
     if verified:
         values = values | verified.columns()
     after = replace(before, **values)
     if after.enabled and not before.enabled:
         values = values | {"off_reason": ""}
     if (after.agent_id, after.enabled) != (before.agent_id, before.enabled):
-        await _check_agent(connection, call, kind, after.agent_id or "")
+        await check_agent(connection, call, kind, after.agent_id or "")
     await bindings.change(connection, before.id, values)
     if verified:
         await bindings.set_token(connection, before.id, verified.sealed)
@@ -161,7 +165,7 @@ async def _apply(
             await bindings.start_over(connection, before.id)
     elif body.token == "" or (body.token and not body.token.strip()):
         await bindings.clear_token(connection, before.id)
-    await _check_twin(connection, call, after, body.confirm_duplicate)
+    await check_twin(connection, call, after, body.confirm_duplicate)
 
 
 async def verify(
@@ -197,55 +201,3 @@ def _token_refused(refused: PlatformRefused) -> ApiError:
         )
         return invalid(message, "take_over_webhook", "webhook_set")
     return invalid(refused.message, "token", refused.reason)
-
-
-def _check_accept_any(wanted: bool, confirmation: str) -> None:
-    if wanted and confirmation != ACCEPT_ANY:
-        raise invalid(
-            "anyone who finds the bot can then use the agent's tools as you: "
-            f'send "confirm_accept_any": "{ACCEPT_ANY}" to turn this on',
-            "confirm_accept_any",
-            "confirmation_needed",
-        )
-
-
-def _check_tool_only(kind: Kind, body: BindingNew | BindingChange) -> None:
-    """A connection that only lends its account to tools answers nobody."""
-    if not kind.tool_only:
-        return
-    for name in ("enabled", "accept_any", "agent_id"):
-        if getattr(body, name):
-            raise invalid(f"{kind.title} is used as a tool and has no {name}", name)
-
-
-async def _check_room(connection: Connection, call: Call) -> None:
-    most = call.services.settings.limits.bindings_per_user
-    if await bindings.count(connection, call.user.id) >= most:
-        raise conflict(f"you have {most} connections already, which is the most", code="too_many_connections")
-
-
-async def _check_agent(connection: Connection, call: Call, kind: Kind | None, agent_id: str) -> None:
-    """A binding answers as an agent of its own owner, and brings no model of its own (TG-08)."""
-    if kind is not None and kind.tool_only:
-        return
-    if not agent_id:
-        raise invalid("choose the agent that answers", "agent_id")
-    agent = await agents.one(connection, call.user.id, agent_id)
-    if agent is None:
-        raise invalid("you have no such agent", "agent_id")
-    if not agent.model:
-        raise invalid("this agent has no model; choose one for it first", "agent_id", "no_model")
-
-
-async def _check_twin(connection: Connection, call: Call, row: BindingRow, confirmation: str) -> None:
-    """Two enabled bindings of one bot would both answer: ask first (TWIN-12 to TWIN-15)."""
-    twin = duplicate_of(row, await bindings.listed(connection, call.user.id))
-    if twin is not None and confirmation != ANSWER_TWICE:
-        raise ApiError(
-            409,
-            "duplicate_connection",
-            f"this bot is also connected as {twin.name}, and both would answer the same message; "
-            f'send "confirm_duplicate": "{ANSWER_TWICE}" to save it anyway',
-            param=twin.name,
-            code="duplicate_connection",
-        )
