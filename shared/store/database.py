@@ -76,7 +76,7 @@ class Database:
         try:
             self._pool = await asyncpg.create_pool(
                 self._settings.url,
-                min_size=1,
+                min_size=0,
                 max_size=self._settings.pool_size,
                 reset=_nothing_to_reset,
                 init=_prepare,

@@ -223,7 +223,7 @@ class Postgres(Engine):
             "log_min_messages=warning",
         ]
         if self._fast:
-            settings += ["fsync=off", "synchronous_commit=off", "full_page_writes=off"]
+            settings += ["fsync=off", "full_page_writes=off"]
         return [word for setting in settings for word in ("-c", setting)]
 
     def _ready(self) -> bool:
