@@ -22,8 +22,9 @@ from shared.sdk.manifest import Manifest, ManifestRefused, parse_manifest
 
 log = structlog.get_logger(__name__)
 
-#: seconds that a new process gets until it answers, and that an ending one gets
-START_SECONDS, STOP_SECONDS = 15.0, 3.0
+#: seconds that a new process gets until it answers, and that an ending one gets: a fenced owner's add-ons have to be
+#: gone before its lease ends
+START_SECONDS, STOP_SECONDS = 15.0, 0.8
 #: unanswered health questions in a row after which a process is ended
 MISSED = 5
 #: first and longest pause before another start, and how long a process must live to be forgiven, in seconds
@@ -91,9 +92,10 @@ class AddonProcess:
         socket = self._around.sockets / f"{self.manifest.id}-{secrets.token_hex(4)}.sock"
         client = AddonClient(socket, credential)
         await client.start()
-        process = await self._spawn(socket, credential)
-        metrics.ADDON_STARTS.labels(self.manifest.id).inc()
+        process: asyncio.subprocess.Process | None = None
         try:
+            process = await self._spawn(socket, credential)
+            metrics.ADDON_STARTS.labels(self.manifest.id).inc()
             await self._greet(client, process)
             self.running = Running(self.manifest.id, self.manifest, client, credential)
             self.state, self.reason, self.pid = "running", "", process.pid
@@ -103,7 +105,8 @@ class AddonProcess:
         finally:
             self.running = None
             try:
-                await _end(process)
+                if process is not None:
+                    await _end(process)
             finally:
                 await client.stop()
                 with contextlib.suppress(FileNotFoundError):
@@ -172,15 +175,14 @@ class AddonProcess:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is not None:
-        return
-    with contextlib.suppress(ProcessLookupError):
-        process.send_signal(signal.SIGTERM)
-        try:
+    """End a process: asked first, then killed, and killed at once when this is broken off."""
+    try:
+        with contextlib.suppress(ProcessLookupError, TimeoutError):
+            if process.returncode is None:
+                process.send_signal(signal.SIGTERM)
             await asyncio.wait_for(process.wait(), STOP_SECONDS)
-        except (TimeoutError, asyncio.CancelledError) as impatience:
-            # A stop that is asked for again waits no longer: nothing may be left running.
-            process.kill()
-            await process.wait()
-            if isinstance(impatience, asyncio.CancelledError):
-                raise
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+    await process.wait()
