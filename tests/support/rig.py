@@ -7,6 +7,7 @@ a direct carrier. Bots, chats and scripted words are made per test, so that many
 import dataclasses
 import itertools
 import json
+import os
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -24,10 +25,12 @@ from shared.bus import subjects
 from shared.carrier import DirectCarrier
 from shared.config import Settings
 from shared.config.sections import Database as DatabaseSettings
+from shared.sdk.client import AddonClient
 from shared.sealing import KeyRing
 from shared.store import Database
 from shared.store.bindings import token_record
 from shared.store.open import key_ring
+from shared.store.sessions import hash_of
 from tests.support.proxy import Relay
 from tests.support.simulation import Clock, Sim
 from tests.support.spec import spec_path
@@ -82,12 +85,18 @@ class Rig:
         self.replicas: list[Replica] = []
         self.database = Database(DatabaseSettings(url=url, pool_size=4), name="rig")
         self.settings = _settings(url, folder, sim.url, changes)
-        self.owner = Owner(self.settings)
+        self.owner_relay = self._relay()
         self._ring: KeyRing | None = None
 
-    async def start(self, frontends: int) -> None:
+    async def start(self, frontends: int, *, owner: bool) -> None:
+        """Start everything; without `owner` that one is only made, as it is before its start is over."""
         await self.database.start()
-        await self.owner.start()
+        await self.owner_relay.start()
+        self.owner = Owner(self._through(self.owner_relay))
+        self.carrier = DirectCarrier(self.owner.handlers, authorize=self.owner.authority)
+        await self.carrier.start()
+        if owner:
+            await self.owner.start()
         self._ring = await key_ring(self.settings.sealing, self.database)
         for _ in range(frontends):
             await self.add_frontend()
@@ -95,18 +104,41 @@ class Rig:
     async def stop(self) -> None:
         for replica in list(self.replicas):
             await self.stop_frontend(replica)
+        self.owner_relay.refusing = False
+        self.owner_relay.thaw()
         await self.owner.stop()
+        await self.carrier.stop()
+        await self.owner_relay.stop()
         await self.database.stop()
+
+    def _relay(self) -> Relay:
+        port = urlsplit(self.settings.database.url).port
+        assert port is not None
+        return Relay(port)
+
+    def _through(self, relay: Relay) -> Settings:
+        """The settings with the database behind a relay."""
+        at = urlsplit(self.settings.database.url)
+        url = at._replace(netloc=at.netloc.replace(f":{relay.target}", f":{relay.port}")).geturl()
+        return changed(self.settings, {"database": {"url": url}})
+
+    # -- the owner --------------------------------------------------------------------------------------
+
+    def addon(self, addon: str) -> AddonClient:
+        """The owner's client of a running add-on, over which a test steers the probe."""
+        return self.owner._supervisor.get(addon).client
+
+    def addon_pids(self, addon: str) -> list[int]:
+        """The processes of an add-on of this rig."""
+        data = f"TRUNKLINE_ADDON_DATA={self.folder / 'addons' / 'data' / addon}"
+        return [pid for pid in _children() if data in _environment(pid)]
 
     # -- frontends --------------------------------------------------------------------------------------
 
     async def add_frontend(self, **changes: Mapping[str, Any]) -> Replica:
-        at = urlsplit(self.settings.database.url)
-        assert at.port is not None
-        relay = Relay(at.port)
+        relay = self._relay()
         await relay.start()
-        url = at._replace(netloc=at.netloc.replace(f":{at.port}", f":{relay.port}")).geturl()
-        settings = changed(self.settings, {"database": {"url": url}, **changes})
+        settings = changed(self._through(relay), changes)
         carrier = DirectCarrier(self.owner.handlers, authorize=self.owner.authority)
         frontend = Frontend(settings, carrier, self.owner.bus)
         await frontend.start()
@@ -244,6 +276,19 @@ class Rig:
             call for call in page["calls"] if containing in json.dumps(call["params"].get("messages", []))
         ]
 
+    async def kinds(self, bot: Bot) -> tuple[int, Any]:
+        """What the API answers the bot's owner who asks for the kinds of connections."""
+        key = f"key-of-{bot.user}"
+        await self.database.execute(
+            "INSERT INTO api_keys (id, user_id, name, key_hash) VALUES ($1, $2, 'test', $3) ON CONFLICT DO NOTHING",
+            key,
+            bot.user,
+            hash_of(key),
+        )
+        url = self.replicas[0].frontend.url + "/api/chats/connectors/kinds"
+        async with self.sim.http.get(url, headers={"Authorization": f"Bearer {key}"}) as response:
+            return response.status, await response.json()
+
     async def eventually(self, query: str, *args: Any, within: float = 8.0) -> Any:
         """The value of a query, once it is true."""
         return await until_answer(lambda: self.database.fetchval(query, *args), within=within)
@@ -271,8 +316,22 @@ def _settings(url: str, folder: Path, simulators: str, changes: Mapping[str, Map
     return changed(changed(changed(Settings(), base), QUICK), changes)
 
 
+def _children() -> list[int]:
+    listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+    return [int(pid) for pid in listed.split()]
+
+
+def _environment(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/environ").read_text().split("\0")
+    except OSError:
+        return []
+
+
 @asynccontextmanager
-async def rig(url: str, *, frontends: int = 1, **changes: Mapping[str, Any]) -> AsyncIterator[Rig]:
+async def rig(
+    url: str, *, frontends: int = 1, with_owner: bool = True, **changes: Mapping[str, Any]
+) -> AsyncIterator[Rig]:
     """A started rig on the database at `url`, which is at the current schema."""
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="trunkline-rig-")))
@@ -282,5 +341,5 @@ async def rig(url: str, *, frontends: int = 1, **changes: Mapping[str, Any]) -> 
         http = await stack.enter_async_context(aiohttp.ClientSession())
         made = Rig(url, folder, Sim(simulators.url, Clock(), http), changes)
         stack.push_async_callback(made.stop)
-        await made.start(frontends)
+        await made.start(frontends, owner=with_owner)
         yield made

@@ -1,4 +1,4 @@
-"""One rig for all tests of a module; each test has bots and chats of its own."""
+"""The whole path, shared by the tests of a module; each test has bots and chats of its own."""
 
 from collections.abc import AsyncIterator
 
