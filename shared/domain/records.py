@@ -62,6 +62,7 @@ class Message:
     content: str
     data: dict[str, Any] = field(default_factory=dict)
     sender_name: str = ""
+    sender_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ _NEXT_REQUESTS, _FIRST_REQUESTS = _query(_BEGUN), _query(_FOUND)
 _HISTORY = """
 SELECT h.* FROM unnest($1::text[], $2::bigint[]) AS w(chat_id, read_seq)
 CROSS JOIN LATERAL (
-  SELECT m.chat_id, m.seq, m.role, m.content, m.data, m.sender_name FROM messages m
+  SELECT m.chat_id, m.seq, m.role, m.content, m.data, m.sender_name, m.sender_id FROM messages m
   WHERE m.chat_id = w.chat_id AND m.seq <= w.read_seq AND m.role <> 'note'
   ORDER BY m.seq DESC LIMIT $3) h
 ORDER BY h.chat_id, h.seq

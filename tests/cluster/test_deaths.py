@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from itertools import count
 from typing import Any
 
+import psutil
 import pytest
 import pytest_asyncio
 
@@ -36,6 +37,14 @@ async def cluster() -> AsyncIterator[Cluster]:
 @pytest.fixture
 def chat() -> int:
     return next(_chats)
+
+
+async def frontends(cluster: Cluster) -> list[int]:
+    """The processes of all frontends, once those that died have been started again."""
+    async with asyncio.timeout(30):
+        while not all(psutil.pid_exists(pid) for pid in cluster.frontend_pids()):
+            await asyncio.sleep(0.05)
+    return cluster.frontend_pids()
 
 
 async def holder_of(cluster: Cluster, chat: int) -> dict[str, Any]:
@@ -224,7 +233,7 @@ async def test_an_update_that_is_delivered_again_after_a_restart_is_answered_onc
         "message_id": 41,
         "date": 1,
         "chat": {"id": chat, "type": "private", "first_name": "Ada"},
-        "from": {"id": chat, "is_bot": False, "first_name": "Ada"},
+        "from": {"id": chat, "is_bot": False, "first_name": f"Person {chat}"},
         "text": "ping",
     }
     await cluster.sim.post("telegram/events", {"bot": cluster.sim.bot, "update": {"message": message}})
@@ -280,8 +289,8 @@ async def test_three_conflicts_after_a_failover_are_borne(cluster: Cluster, chat
 
 @pytest.mark.case("TG-03")
 async def test_what_was_sent_while_everything_was_down_is_answered(cluster: Cluster, chat: int) -> None:
-    for entry in cluster.run["frontends"]:
-        os.kill(entry["pid"], signal.SIGKILL)
+    for pid in await frontends(cluster):
+        os.kill(pid, signal.SIGKILL)
     os.kill(cluster.owner_pid, signal.SIGKILL)
     for n in range(6):
         await cluster.sim.say(f"cold {n}", chat=chat + n)
@@ -301,7 +310,7 @@ async def test_an_answer_that_was_stored_is_sent_although_its_frontend_died_befo
     async with asyncio.timeout(20):
         while not await cluster.fetchval(done, str(chat)):
             await asyncio.sleep(0.02)
-    for entry in cluster.run["frontends"]:
-        os.kill(entry["pid"], signal.SIGKILL)
+    for pid in await frontends(cluster):
+        os.kill(pid, signal.SIGKILL)
     os.kill(cluster.addon_pid("telegram"), signal.SIGKILL)
     await settled(cluster, chat, ["Done: 3 lights off"])

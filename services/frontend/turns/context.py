@@ -9,7 +9,7 @@ from shared.domain.records import Agent, Message
 def request_messages(agent: Agent, messages: Sequence[Message], *, most_chars: int) -> list[dict[str, Any]]:
     """System text and transcript, in the order in which the model met them, cut at the old end."""
     kept = _cut(in_reading_order(messages), most_chars)
-    several = len({m.sender_name for m in kept if m.role == "user"}) > 1
+    several = len({m.sender_id for m in kept if m.role == "user"}) > 1
     system = [{"role": "system", "content": agent.instructions}] if agent.instructions else []
     return system + [_entry(message, named=several) for message in kept]
 
