@@ -15,6 +15,8 @@ import pytest
 
 from services.cli.local.account import unprivileged
 from services.cli.local.engine import free_port
+from shared.config.sections import Database as DatabaseSettings
+from shared.store import Database
 from tests.support.until import until
 
 PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
@@ -35,8 +37,7 @@ def pooler(database_url: str, mode: str) -> Iterator[tuple[str, Path]]:
             f"[databases]\n* = host=127.0.0.1 port={address.port} user={address.username}\n"
             f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
             f"auth_type = any\npool_mode = {mode}\ndefault_pool_size = 4\nlogfile = {home / 'log'}\n"
-            "ignore_startup_parameters = "
-            "extra_float_digits, idle_in_transaction_session_timeout, jit, plan_cache_mode, application_name, timezone\n"
+            f"ignore_startup_parameters = {', '.join(_started_with())}\n"
         )
         account = unprivileged()
         assert PGBOUNCER is not None, "there is no PgBouncer"
@@ -48,6 +49,11 @@ def pooler(database_url: str, mode: str) -> Iterator[tuple[str, Path]]:
         finally:
             process.terminate()
             process.wait(10)
+
+
+def _started_with() -> list[str]:
+    """What our sessions set at their start; a pooler that is not told to let it pass refuses them."""
+    return [*Database(DatabaseSettings(), name="test")._server_settings(), "extra_float_digits"]
 
 
 def trunkline(*arguments: str, database: str) -> "subprocess.CompletedProcess[str]":
