@@ -18,6 +18,7 @@ IDLE_IN_TRANSACTION_MS = 3000
 CONNECTION_ERRORS = (
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
