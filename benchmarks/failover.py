@@ -20,7 +20,7 @@ import uvloop
 
 from benchmarks.report import Figure, at_most, show
 from tests.support.cluster import Cluster, People
-from tests.support.until import until
+from tests.support.until import until, until_answer
 
 BARS = {signal.SIGKILL: 1.0, signal.SIGTERM: 0.2, signal.SIGSTOP: 8.0}
 NAMES = {signal.SIGKILL: "SIGKILL", signal.SIGTERM: "graceful stop", signal.SIGSTOP: "SIGSTOP"}
@@ -79,9 +79,7 @@ async def run_turn_on(cluster: Cluster, sim: People, chat: int, frontend: str) -
 
 async def until_idle(cluster: Cluster, chat: int) -> None:
     idle = "SELECT bool_and(turn_id IS NULL) FROM chats WHERE platform_chat = $1"
-    async with asyncio.timeout(30):
-        while not await cluster.fetchval(idle, str(chat)):
-            await asyncio.sleep(0.05)
+    await until_answer(lambda: cluster.fetchval(idle, str(chat)), within=30)
 
 
 async def reaction(sim: People, chat: int, since: int, began: float) -> float:

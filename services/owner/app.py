@@ -6,12 +6,11 @@ from pathlib import Path
 
 import structlog
 
-import services.addons
 from services.owner.authority import Authority
 from services.owner.calls import ConnectorCalls
 from services.owner.credentials import Credentials
 from services.owner.deliveries import DeliveryQueue
-from services.owner.gallery import Gallery
+from services.owner.gallery import Gallery, bundled_addons
 from services.owner.host import HostOperations
 from services.owner.lease import OwnerLease
 from services.owner.messages import MessageLocks
@@ -83,7 +82,7 @@ class Owner:
         settings, database = self._settings, self._database
         self._supervisor = Supervisor(
             database=database,
-            gallery=Gallery(Path(services.addons.__path__[0]), shows_hidden=settings.owner.test_addons),
+            gallery=Gallery(bundled_addons(), shows_hidden=settings.owner.test_addons),
             packages=self._root.folder / "packages",
             surroundings=self._surroundings,
             preinstalled=settings.owner.preinstalled.split(),

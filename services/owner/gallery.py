@@ -7,6 +7,7 @@ are modules of this distribution; one from a local folder is copied into the roo
 import hashlib
 import shutil
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from shared.domain.errors import PlatformRefused, TooLarge
@@ -17,6 +18,14 @@ BUNDLED = "bundled"
 PACKAGE_BYTES, PACKAGE_FILES = 64 * 1024 * 1024, 2000
 #: only shown to operators who ask for it: it is there for tests
 HIDDEN = frozenset({"probe"})
+
+
+def bundled_addons() -> Path:
+    """The folder of the bundled set; the owner starts these modules and never imports them."""
+    found = find_spec("services.addons")
+    assert found is not None
+    assert found.submodule_search_locations
+    return Path(found.submodule_search_locations[0])
 
 
 @dataclass(frozen=True, slots=True)

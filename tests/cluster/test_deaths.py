@@ -1,6 +1,5 @@
 """Any process may die at any instruction: nothing is lost and nothing is doubled."""
 
-import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -11,8 +10,9 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from tests.cluster.oracle import WORKING, check
+from tests.cluster.oracle import check
 from tests.support.cluster import Cluster
+from tests.support.until import until, until_answer
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.asyncio(loop_scope="module")]
 
@@ -41,34 +41,36 @@ def chat() -> int:
 
 async def frontends(cluster: Cluster) -> list[int]:
     """The processes of all frontends, once those that died have been started again."""
-    async with asyncio.timeout(30):
-        while not all(psutil.pid_exists(pid) for pid in cluster.frontend_pids()):
-            await asyncio.sleep(0.05)
+    await until(lambda: all(psutil.pid_exists(pid) for pid in cluster.frontend_pids()), within=30)
     return cluster.frontend_pids()
 
 
 async def holder_of(cluster: Cluster, chat: int) -> dict[str, Any]:
     """The entry of the frontend that runs the turn of a chat; waits until one does."""
     query = "SELECT t.holder FROM turns t JOIN chats c ON c.turn_id = t.id WHERE c.platform_chat = $1"
-    async with asyncio.timeout(20):
-        while True:
-            holder = await cluster.fetchval(query, str(chat))
-            for entry in cluster.run["frontends"]:
-                if entry["id"] == holder:
-                    return dict(entry)
-            await asyncio.sleep(0.02)
+
+    async def holder() -> dict[str, Any] | None:
+        found = await cluster.fetchval(query, str(chat))
+        return next((entry for entry in cluster.run["frontends"] if entry["id"] == found), None)
+
+    return dict(await until_answer(holder, within=20))
 
 
 async def settled(cluster: Cluster, chat: int, answers: list[str]) -> None:
     """Wait for the last answer, and for everything that is on its way, then ask the oracle."""
     await cluster.sim.answer(answers[-1], chat=chat, timeout=40)
-    open_parts = (
-        "SELECT count(*) FROM deliveries WHERE platform_chat = $1 AND state IN ('planned', 'sending')"
-    )
-    async with asyncio.timeout(20):
-        while await cluster.fetchval(open_parts, str(chat)):
-            await asyncio.sleep(0.05)
+    await quiet(cluster, chat)
     await check(cluster, chat, answers)
+
+
+async def quiet(cluster: Cluster, chat: int) -> None:
+    """Wait until nothing of a chat is on its way."""
+    query = (
+        "SELECT NOT EXISTS (SELECT FROM deliveries WHERE platform_chat = $1 AND state IN ('planned', 'sending')) "
+        "AND NOT EXISTS (SELECT FROM inbound WHERE platform_chat = $1 AND state = 'new') AND NOT EXISTS "
+        "(SELECT FROM chats WHERE platform_chat = $1 AND (turn_id IS NOT NULL OR last_user_seq > covered_seq))"
+    )
+    await until_answer(lambda: cluster.fetchval(query, str(chat)), within=30)
 
 
 async def slow(cluster: Cluster, word: str, *, delay_ms: int = 1500) -> None:
@@ -112,29 +114,15 @@ async def test_the_frontend_that_runs_a_turn_is_killed_and_what_waits_is_answere
     holder = await holder_of(cluster, chat)
     os.kill(holder["pid"], signal.SIGKILL)
     await cluster.sim.say("second", chat=chat)
-    await cluster.sim.answer(f"slow first{chat}", chat=chat, timeout=30)
-    rows = await cluster.fetch(
-        "SELECT takeovers FROM turns t JOIN chats c ON c.id = t.chat_id WHERE c.platform_chat = $1 ORDER BY t.id",
-        str(chat),
-    )
-    assert rows[0]["takeovers"] >= 1
-    answers = await answers_so_far(cluster, chat)
-    # The second message joined the turn that went on, or had one of its own; either way it is covered once.
-    await settled(cluster, chat, answers)
-    covered = await cluster.fetchval(
-        "SELECT covered_seq >= last_user_seq FROM chats WHERE platform_chat = $1", str(chat)
-    )
-    assert covered
-
-
-async def answers_so_far(cluster: Cluster, chat: int) -> list[str]:
-    """The visible answers once nothing waits any more."""
-    waiting = "SELECT count(*) FROM chats WHERE platform_chat = $1 AND (turn_id IS NOT NULL OR last_user_seq > covered_seq)"
-    planned = "SELECT count(*) FROM deliveries WHERE platform_chat = $1 AND state IN ('planned', 'sending')"
-    async with asyncio.timeout(30):
-        while await cluster.fetchval(waiting, str(chat)) or await cluster.fetchval(planned, str(chat)):
-            await asyncio.sleep(0.05)
-    return [m["text"] for m in await cluster.sim.messages(chat) if m["from_bot"] and m["text"] != WORKING]
+    second = "SELECT count(*) = 2 FROM messages m JOIN chats c ON c.id = m.chat_id WHERE c.platform_chat = $1 AND m.role = 'user'"
+    await until_answer(lambda: cluster.fetchval(second, str(chat)), within=30)
+    await quiet(cluster, chat)
+    taken = "SELECT max(takeovers) FROM turns t JOIN chats c ON c.id = t.chat_id WHERE c.platform_chat = $1"
+    assert await cluster.fetchval(taken, str(chat)) >= 1
+    answers = [m["text"] for m in await cluster.sim.messages(chat) if m["from_bot"]]
+    # The second message was read by the turn that went on, or had one of its own; either way it is covered once.
+    assert answers in (["You said: second"], [f"slow first{chat}", "You said: second"])
+    await check(cluster, chat, answers)
 
 
 async def test_the_owner_is_killed_while_answers_are_on_their_way(cluster: Cluster, chat: int) -> None:
@@ -191,9 +179,8 @@ async def test_the_leader_loses_its_database_session_and_leads_no_more(cluster: 
         "SELECT pg_terminate_backend(backend_pid) FROM leases WHERE name = 'leader'"
     )
     assert ended
-    async with asyncio.timeout(10):
-        while await cluster.fetchval("SELECT term FROM leases WHERE name = 'leader'") == term:
-            await asyncio.sleep(0.02)
+    newer = f"SELECT term > {term} FROM leases WHERE name = 'leader'"
+    await until_answer(lambda: cluster.fetchval(newer), within=10)
     await cluster.sim.say("new term", chat=chat)
     await settled(cluster, chat, ["You said: new term"])
     positions = await cluster.fetch("SELECT term FROM binding_cursor")
@@ -307,9 +294,7 @@ async def test_an_answer_that_was_stored_is_sent_although_its_frontend_died_befo
     await cluster.sim.fault("sendMessage", chat=chat, hang=True, times=1)
     await cluster.sim.say(f"lights{chat}", chat=chat)
     done = "SELECT count(*) FROM turns t JOIN chats c ON c.id = t.chat_id WHERE c.platform_chat = $1 AND t.state = 'done'"
-    async with asyncio.timeout(20):
-        while not await cluster.fetchval(done, str(chat)):
-            await asyncio.sleep(0.02)
+    await until_answer(lambda: cluster.fetchval(done, str(chat)), within=20)
     for pid in await frontends(cluster):
         os.kill(pid, signal.SIGKILL)
     os.kill(cluster.addon_pid("telegram"), signal.SIGKILL)

@@ -59,7 +59,13 @@ def test_accept_any_admits_everybody_and_says_so() -> None:
 
 def test_a_stranger_hears_nothing_whatever_the_message() -> None:
     stranger = Person("7", "Eve")
-    for fields in ({"text": "x" * 9000}, {"unsupported": "sticker", "text": ""}, {"text": ""}, {}):
+    tries: list[dict[str, Any]] = [
+        {"text": "x" * 9000},
+        {"unsupported": "sticker", "text": ""},
+        {"text": ""},
+        {},
+    ]
+    for fields in tries:
         verdict = judge(FACTS, waiting(sender=stranger, chat="7", **fields), LIMITS)
         assert (verdict.state, verdict.reason, verdict.notice) == ("refused", "not_listed", "")
 
