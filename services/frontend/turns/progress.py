@@ -17,6 +17,8 @@ log = structlog.get_logger(__name__)
 
 #: seconds after which typing is shown again (ANS-07)
 TYPING_SECONDS = 4.0
+#: seconds that the first model request waits for typing to be shown
+TYPING_FIRST = 0.25
 #: seconds before a failed preview is tried again
 PREVIEW_PAUSE = 1.0
 #: characters of the end of an answer that a preview shows, and the mark that it goes on (ANS-13)
@@ -35,6 +37,7 @@ class Progress:
         self._wanted = ""
         self._changed = asyncio.Event()
         self._over = asyncio.Event()
+        self._typed = asyncio.Event()
         self._running: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -43,6 +46,12 @@ class Progress:
         self._running.append(self._tasks.run("typing", self._type()))
         if self._place.reply_mode != "off":
             self._running.append(self._tasks.run("preview", self._preview()))
+
+    async def typed(self) -> None:
+        """Wait until typing was shown, which comes before the first model request (ANS-06), but not for long."""
+        if self._running and not self._typed.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._typed.wait(), TYPING_FIRST)
 
     def stop(self) -> None:
         """No more after this. A call that left is not broken off: its message would be in doubt."""
@@ -73,6 +82,7 @@ class Progress:
                 await self._carrier.call(ops.TYPING, request, turn=self._turn.id, epoch=self._turn.epoch)
             except Failure as failure:
                 log.debug("typing_not_shown", code=failure.code)
+            self._typed.set()
             await asyncio.sleep(TYPING_SECONDS)
 
     async def _preview(self) -> None:

@@ -124,6 +124,7 @@ class TurnRunner:
     async def _ask(self, work: "_Work", request: Request, toolbox: Toolbox | None) -> Reply:
         assert request.agent is not None
         assert work.progress is not None
+        await work.progress.typed()
         messages = request_messages(request.agent, request.messages, most_chars=self._settings.history_chars)
         body: dict[str, object] = {"model": request.agent.model, "messages": messages}
         if toolbox is not None:
