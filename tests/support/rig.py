@@ -13,16 +13,19 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, Unpack
 from urllib.parse import urlsplit
 
 import aiohttp
+import msgspec
 
 from services.frontend.app import Frontend
 from services.owner.app import Owner
 from services.simulators import Simulators
 from shared.bus import subjects
 from shared.carrier import DirectCarrier
+from shared.carrier.calls import Options
+from shared.carrier.operation import Operation
 from shared.config import Settings
 from shared.config.sections import Database as DatabaseSettings
 from shared.sdk.client import AddonClient
@@ -37,6 +40,8 @@ from tests.support.spec import spec_path
 from tests.support.until import until_answer
 
 _numbers = itertools.count(1)
+Req = TypeVar("Req", bound=msgspec.Struct)
+Rep = TypeVar("Rep", bound=msgspec.Struct)
 
 #: every wait of the cluster, short enough for tests and long enough for a busy machine
 QUICK: dict[str, dict[str, Any]] = {
@@ -76,6 +81,18 @@ class Replica:
         return self.frontend.id
 
 
+class _Listening(DirectCarrier):
+    """Notes name and encoded request of every call that frontends make."""
+
+    def __init__(self, *given: Any, heard: list[tuple[str, bytes]], **options: Any) -> None:
+        super().__init__(*given, **options)
+        self._heard = heard
+
+    async def call(self, op: Operation[Req, Rep], request: Req, /, **options: Unpack[Options]) -> Rep:
+        self._heard.append((op.name, msgspec.json.encode(request)))
+        return await super().call(op, request, **options)
+
+
 class Rig:
     """Use through `rig(...)`. `changes` are settings by section on top of `QUICK`."""
 
@@ -83,6 +100,7 @@ class Rig:
         self.sim = sim
         self.folder = folder
         self.replicas: list[Replica] = []
+        self.heard: list[tuple[str, bytes]] = []
         self.database = Database(DatabaseSettings(url=url, pool_size=4), name="rig")
         self.settings = _settings(url, folder, sim.url, changes)
         self.owner_relay = self._relay()
@@ -139,7 +157,7 @@ class Rig:
         relay = self._relay()
         await relay.start()
         settings = changed(self._through(relay), changes)
-        carrier = DirectCarrier(self.owner.handlers, authorize=self.owner.authority)
+        carrier = _Listening(self.owner.handlers, authorize=self.owner.authority, heard=self.heard)
         frontend = Frontend(settings, carrier, self.owner.bus)
         await frontend.start()
         replica = Replica(frontend, relay)
@@ -173,6 +191,7 @@ class Rig:
         conversation: str = "sender",
         addons: Sequence[str] = (),
         tools: bool = True,
+        kind: str = "telegram",
     ) -> Bot:
         """A new bot of a new user, switched on."""
         n = next(_numbers)
@@ -189,7 +208,7 @@ class Rig:
         )
         await run(
             "INSERT INTO bindings (id, user_id, agent_id, kind, addon, name, allow, accept_any, reply_mode, "
-            "conversation) VALUES ($1, $2, $3, 'telegram', 'telegram', 'Bot', $4, $5, $6, $7)",
+            "conversation) VALUES ($1, $2, $3, $8, $8, 'Bot', $4, $5, $6, $7)",
             bot.binding,
             bot.user,
             bot.agent,
@@ -197,6 +216,7 @@ class Rig:
             accept_any,
             reply_mode,
             conversation,
+            kind,
         )
         await run("INSERT INTO binding_cursor (binding_id) VALUES ($1)", bot.binding)
         await self.save_token(bot, bot.token)

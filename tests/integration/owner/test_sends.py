@@ -27,7 +27,6 @@ async def states(path: Rig, bot: Bot) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.case("TG-05")
-@pytest.mark.req("CLU-31")
 async def test_a_send_whose_answer_is_lost_is_unknown_shown_and_never_repeated(path: Rig) -> None:
     bot = await path.bot(reply_mode="off")
     await path.fault(bot, "sendMessage", drop="after")
