@@ -1,6 +1,7 @@
 """`trunkline sim`: stand-ins of the platforms and of a model server, alone."""
 
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,9 @@ from shared.config import load
 
 if TYPE_CHECKING:
     from services.simulators import Simulators
+
+#: seconds since 1970 from which the simulators' numbers count
+BEGINNING = 1_767_225_600
 
 
 def sim(
@@ -36,7 +40,9 @@ def sim(
         from shared.observe import logs
 
         logs.configure(load().log, "simulators")
-        made = Simulators(host, port, validate=validate, contracts=contracts, demo_bot=demo_bot)
+        # Numbers go on after a restart: a cluster beside this one knows the earlier messages.
+        first = int(time.time()) - BEGINNING
+        made = Simulators(host, port, validate=validate, contracts=contracts, demo_bot=demo_bot, first=first)
         return SimPart(made, announced=ready_fd is None)
 
     serve(compose, ready_fd=ready_fd, parent=end_with_parent)

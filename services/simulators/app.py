@@ -37,6 +37,7 @@ def build_app(
     demo_bot: str | None = None,
     models: Sequence[str] = MODELS,
     clock: Callable[[], float] = time.time,
+    first: int = 0,
 ) -> web.Application:
     """The application. With `validate`, requests and answers are held against the descriptions in `contracts`.
 
@@ -44,7 +45,7 @@ def build_app(
     """
     found = Contracts.found_in(contracts if validate else None)
     app = web.Application(client_max_size=LARGEST_REQUEST)
-    shared = Shared(clock=clock, tasks=Tasks("simulators"))
+    shared = Shared(clock=clock, tasks=Tasks("simulators"), first=first)
 
     async def stop_tasks(_app: web.Application) -> None:
         await shared.tasks.stop()
@@ -92,11 +93,17 @@ class Simulators:
         demo_bot: str | None = None,
         models: Sequence[str] = MODELS,
         clock: Callable[[], float] = time.time,
+        first: int = 0,
     ) -> None:
         self._host = host
         self._port = port
         self._app = build_app(
-            validate=validate, contracts=contracts, demo_bot=demo_bot, models=models, clock=clock
+            validate=validate,
+            contracts=contracts,
+            demo_bot=demo_bot,
+            models=models,
+            clock=clock,
+            first=first,
         )
         self._runner: web.AppRunner | None = None
         self.url = ""

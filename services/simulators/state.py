@@ -48,11 +48,15 @@ class Feed:
 
 @dataclass(slots=True)
 class Shared:
-    """Handed to each stand-in: the clock (seconds since 1970), the feed of changes, and tasks."""
+    """Handed to each stand-in: the clock (seconds since 1970), the feed of changes, and tasks.
+
+    `first` is added to every number it gives out: a real platform never gives one out twice, also after a restart.
+    """
 
     clock: Callable[[], float]
     tasks: Tasks
     feed: Feed = field(default_factory=Feed)
+    first: int = 0
 
 
 @dataclass(slots=True)

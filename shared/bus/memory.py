@@ -51,10 +51,21 @@ class MemoryBus:
         made = Subscription(subject, handler, key=key, queue=queue)
         members = self._subscriptions.setdefault(made.address, {}).setdefault(queue, [])
         members.append(made)
-        made.on_cancel = lambda: _remove(members, made)
+        made.on_cancel = lambda: self._remove(made)
         if self._started:
             self._begin(made)
         return made
+
+    def _remove(self, member: Subscription) -> None:
+        """Forget a subscription, and its address with the last one: pages follow one chat after another."""
+        groups = self._subscriptions.get(member.address, {})
+        members = groups.get(member.queue, [])
+        if member in members:
+            members.remove(member)
+        if not members:
+            groups.pop(member.queue, None)
+        if not groups:
+            self._subscriptions.pop(member.address, None)
 
     def _begin(self, member: Subscription) -> None:
         member.begin(self._tasks)
@@ -68,8 +79,3 @@ class MemoryBus:
             return
         for member in members:
             member.put(address, data)
-
-
-def _remove(members: list[Subscription], member: Subscription) -> None:
-    if member in members:
-        members.remove(member)

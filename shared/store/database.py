@@ -146,19 +146,20 @@ class Database:
         return connection
 
     def _server_settings(self, purpose: str = "") -> dict[str, str]:
-        return {
-            "application_name": f"trunkline {self._name} {purpose}".strip()[:63],
-            "idle_in_transaction_session_timeout": str(IDLE_IN_TRANSACTION_MS),
-            "timezone": "UTC",
-            "jit": "off",
-            # Our statements are look-ups by key with arrays as parameters: planning them anew at every call would
-            # cost more than running them.
-            "plan_cache_mode": "force_generic_plan",
-            # And the plan is made once, while tables are small: it must be the one for large ones, by index.
-            "enable_seqscan": "off",
-            "enable_hashjoin": "off",
-            "enable_mergejoin": "off",
-        }
+        return {"application_name": f"trunkline {self._name} {purpose}".strip()[:63], "timezone": "UTC"}
+
+
+#: set after connecting, because a pooler in session mode refuses what it does not know at the start
+SESSION = f"""
+SET idle_in_transaction_session_timeout = {IDLE_IN_TRANSACTION_MS};
+SET jit = off;
+-- Our statements are look-ups by key with arrays as parameters: planning them anew at every call would cost more
+-- than running them. The plan is made once, while tables are small, and must be the one for large ones: by index.
+SET plan_cache_mode = force_generic_plan;
+SET enable_seqscan = off;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+"""
 
 
 async def _nothing_to_reset(_connection: Any) -> None:
@@ -166,6 +167,7 @@ async def _nothing_to_reset(_connection: Any) -> None:
 
 
 async def _prepare(connection: Any) -> None:
+    await connection.execute(SESSION)
     for kind in ("json", "jsonb"):
         await connection.set_type_codec(
             kind, schema="pg_catalog", encoder=_encode_json, decoder=orjson.loads, format="text"

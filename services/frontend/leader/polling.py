@@ -169,8 +169,11 @@ class Polling:
     async def _read(self, binding: Pollable, health: Health) -> None:
         """Poll a binding until it is switched off, changed, or the term ends."""
         cursor = Cursor(binding.binding_id, binding.account_epoch, binding.position)
+        stale = False
         while self._term.trusted:
             try:
+                if stale:
+                    cursor, stale = await self._reload(cursor), False
                 cursor = await self._read_once(binding, cursor, health)
                 health.failure, health.failures, health.conflict_since = "", 0, 0.0
             except CallerFenced:
@@ -186,7 +189,7 @@ class Polling:
             except StoreUnavailable as problem:
                 log.info("polling_waits_for_the_database", problem=str(problem))
                 await self._pause(health)
-                cursor = await self._reload(cursor)
+                stale = True
             except Failure as failure:
                 if not isinstance(failure, _OWNER_AWAY):
                     self._term.owner_answered()
@@ -238,14 +241,19 @@ class Polling:
         return Cursor(cursor.binding_id, cursor.account_epoch, result.offset)
 
     async def _reload(self, cursor: Cursor) -> Cursor:
-        """Read the stored position again. Raises CallerFenced when a newer leader moved it."""
+        """Read the stored position again.
+
+        Raises CallerFenced when a newer leader moved it, PlatformRefused (`gone`) when the binding is no more.
+        """
         while not self._term.lost.is_set():
             try:
                 row = await intake.read_cursor(self._database, cursor.binding_id)
             except StoreUnavailable:
                 await asyncio.sleep(FIRST_PAUSE)
                 continue
-            if row is None or row.term > self._term.number:
+            if row is None:
+                raise PlatformRefused("this connection was deleted", reason="gone")
+            if row.term > self._term.number:
                 raise CallerFenced("a newer leader moved the read position")
             return Cursor(cursor.binding_id, row.account_epoch, row.position)
         raise CallerFenced("the term ended")

@@ -129,6 +129,7 @@ class TurnRunner:
         body: dict[str, object] = {"model": request.agent.model, "messages": messages}
         if toolbox is not None:
             body["tools"] = toolbox.declarations()
+        await work.progress.typing_shown()
         listens = request.place.reply_mode == "stream" and bool(request.place.binding_id)
         return await self._model.complete(body, work.progress.text_grew if listens else None)
 

@@ -38,8 +38,9 @@ class Bot:
 
 
 class Bots:
-    def __init__(self, *, clock: Callable[[], float]) -> None:
+    def __init__(self, *, clock: Callable[[], float], first: int = 0) -> None:
         self._clock = clock
+        self._first = first
         self._bots: dict[int, Bot] = {}
         self._ids: dict[str, int] = {}
         self._refused: set[str] = set()
@@ -59,7 +60,9 @@ class Bots:
     def by_id(self, number: int) -> Bot:
         bot = self._bots.get(number)
         if bot is None:
-            bot = Bot(number, f"sim{number}_bot", f"Sim {number}", Updates(clock=self._clock))
+            bot = Bot(
+                number, f"sim{number}_bot", f"Sim {number}", Updates(clock=self._clock, first=self._first)
+            )
             self._bots[number] = bot
         return bot
 

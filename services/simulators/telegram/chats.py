@@ -119,7 +119,8 @@ def chat_type(chat_id: int) -> str:
 
 
 class Chats:
-    def __init__(self) -> None:
+    def __init__(self, *, first: int = 0) -> None:
+        self._first = first
         self._chats: dict[tuple[int, int], Chat] = {}
         self._by_id: dict[int, list[Chat]] = {}
 
@@ -128,7 +129,7 @@ class Chats:
         key = self._key(bot.id, chat_id)
         chat = self._chats.get(key)
         if chat is None:
-            chat = self._chats[key] = Chat(chat_id)
+            chat = self._chats[key] = Chat(chat_id, last_id=self._first)
             self._by_id.setdefault(chat_id, []).append(chat)
         chat.members.add(bot.id)
         return chat

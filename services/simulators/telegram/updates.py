@@ -28,10 +28,10 @@ class _Update:
 class Updates:
     """Unconfirmed updates, kept for 24 hours; one reader at a time, and none while a webhook is set."""
 
-    def __init__(self, *, clock: Callable[[], float]) -> None:
+    def __init__(self, *, clock: Callable[[], float], first: int = 0) -> None:
         self._clock = clock
         self._queue: deque[_Update] = deque()
-        self._next = FIRST_UPDATE
+        self._next = FIRST_UPDATE + first
         self._allowed: frozenset[str] = frozenset()
         self._reader: asyncio.Future[None] | None = None
         self.webhook = ""

@@ -16,8 +16,8 @@ class World:
     def __init__(self, shared: Shared) -> None:
         self._feed = shared.feed
         self.clock: Callable[[], float] = shared.clock
-        self.bots = Bots(clock=shared.clock)
-        self.chats = Chats()
+        self.bots = Bots(clock=shared.clock, first=shared.first)
+        self.chats = Chats(first=shared.first)
         self.files = Files()
         self.flood = FloodControl(clock=shared.clock)
 
