@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 #: gone before its lease ends
 START_SECONDS, STOP_SECONDS = 15.0, 0.8
 #: unanswered health questions in a row after which a process is ended
-MISSED = 5
+MISSED = 3
 #: first and longest pause before another start, and how long a process must live to be forgiven, in seconds
 FIRST_PAUSE, LONGEST_PAUSE, FORGIVEN_AFTER = 0.1, 30.0, 30.0
 
