@@ -53,6 +53,7 @@ class People:
         timeout = aiohttp.ClientTimeout(total=None)
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=timeout) as session:
             self._session = session
+            self._tasks = Tasks("people")
             listening = asyncio.Event()
             self._tasks.run("listen", self._listen(listening))
             await listening.wait()

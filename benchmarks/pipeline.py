@@ -25,7 +25,11 @@ from tests.support.cluster import Cluster
 
 BOTS, FIRST, PEER_FIRST, ECHO_FIRST = 50, 1000, 2000, 3000
 STEADY_RATE, STEADY_SECONDS, WARM_SECONDS = 20.0, 15.0, 6.0
-SETTINGS = {"TRUNKLINE_LIMITS_SENDER_PER_MINUTE": "1000000", "TRUNKLINE_LOG_LEVEL": "warning"}
+SETTINGS = {
+    "TRUNKLINE_LIMITS_SENDER_PER_MINUTE": "1000000",
+    "TRUNKLINE_LIMITS_BINDINGS_PER_USER": "100",
+    "TRUNKLINE_LOG_LEVEL": "warning",
+}
 
 
 async def main(rounds: int, seconds: float, people: int) -> None:
