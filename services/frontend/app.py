@@ -9,6 +9,7 @@ from services.frontend.catalog import Catalog
 from services.frontend.leader.election import Election, Term
 from services.frontend.leader.polling import Polling
 from services.frontend.model import ModelClient
+from services.frontend.notices import NotificationSender
 from services.frontend.readiness import Readiness
 from services.frontend.turns.pool import TurnPool
 from services.frontend.turns.runner import TurnRunner
@@ -74,6 +75,7 @@ class Frontend:
         await self._stack.enter(http)
         self.url = presence.url = http.url
         await self._stack.enter(pool)
+        await self._stack.enter(NotificationSender(database, bus))
         for shard in range(settings.poll.shards):
             await self._stack.enter(self._election(services, shard, readiness))
         await self._offer_first_sign_in(database)

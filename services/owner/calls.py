@@ -21,6 +21,7 @@ from shared.domain.errors import (
     PlatformRefused,
     PlatformUnavailable,
 )
+from shared.observe import metrics
 from shared.sdk.ops import EditArgs, Me, MeArgs, PollArgs, PollResult, TypingArgs
 from shared.store import Database, bindings, deliveries
 
@@ -120,7 +121,7 @@ class ConnectorCalls:
         assert kind is not None, "serving() answers with an add-on of that kind"
         message = await self._working_message(request, call)
         if not message.platform_id:
-            return ops.Shown(shown=False, wait_seconds=NOT_SENT_YET)
+            return _put_off(NOT_SENT_YET)
         key = (request.binding_id, message.platform_chat, message.platform_id)
         async with self._locks.hold(key) as hold:
             # Again under the lock: the final answer may have been sent while this waited.
@@ -133,16 +134,17 @@ class ConnectorCalls:
                 kind.preview_ms / 1000,
             )
             if wait:
-                return ops.Shown(shown=False, wait_seconds=wait)
+                return _put_off(wait)
             edit = EditArgs(message.platform_chat, message.platform_id, request.text, thread=message.thread)
             try:
                 await self._op(access, "edit", edit, PREVIEW_SECONDS)
             except PlatformLimited as limited:
                 self._pacer.hold(request.binding_id, message.platform_chat, limited.seconds)
-                return ops.Shown(shown=False, wait_seconds=limited.seconds)
+                return _put_off(limited.seconds)
             except (Deadline, PlatformUnavailable, asyncio.CancelledError):
                 hold.doubtful = True
                 raise
+        metrics.PREVIEWS.labels("shown").inc()
         return ops.Shown(shown=True)
 
     async def _working_message(self, request: ops.Preview, call: Call) -> deliveries.WorkingMessage:
@@ -165,3 +167,8 @@ class ConnectorCalls:
             options=access.options,
             deadline=seconds,
         )
+
+
+def _put_off(seconds: float) -> ops.Shown:
+    metrics.PREVIEWS.labels("put_off").inc()
+    return ops.Shown(shown=False, wait_seconds=seconds)

@@ -26,6 +26,7 @@ from shared.domain.errors import Bug, Failure, PlatformLimited, PlatformRefused,
 from shared.domain.records import Delivery, Lane
 from shared.lifecycle import Tasks
 from shared.lifecycle.batching import Batcher
+from shared.observe import metrics
 from shared.sdk.ops import DeleteArgs, EditArgs, SendArgs, Sent
 from shared.store import Database, StoreUnavailable
 from shared.store import deliveries as store
@@ -134,6 +135,7 @@ class DeliveryQueue:
                     self._working[lane] = False
                     continue
                 result = await self._execute(delivery)
+                metrics.DELIVERIES.labels(delivery.purpose, result.state).inc()
                 await self._results.add(result)
                 if result.wait_seconds:
                     self._wake_after(lane, result.wait_seconds)

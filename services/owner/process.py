@@ -98,11 +98,14 @@ class AddonProcess:
             metrics.ADDON_STARTS.labels(self.manifest.id).inc()
             await self._greet(client, process)
             self.running = Running(self.manifest.id, self.manifest, client, credential)
+            metrics.ADDONS_RUNNING.inc()
             self.state, self.reason, self.pid = "running", "", process.pid
             self._first_try.set()
             log.info("addon_running", addon=self.manifest.id, pid=process.pid)
             await self._watch(client, process)
         finally:
+            if self.running is not None:
+                metrics.ADDONS_RUNNING.dec()
             self.running = None
             try:
                 if process is not None:

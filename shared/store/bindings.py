@@ -84,6 +84,7 @@ class BindingRow:
     conversation: str
     window_minutes: int
     send_files: bool
+    notify_chat: str
     reply_language: str
     options: dict[str, str]
     account_id: str
@@ -159,7 +160,7 @@ async def start_over(connection: Connection, binding_id: str) -> None:
 
 _SELECT = """
 SELECT b.id, b.agent_id, b.kind, b.addon, b.name, b.enabled, b.off_reason, b.allow, b.accept_any, b.reply_mode,
-  b.conversation, b.window_minutes, b.send_files, b.reply_language, b.options, b.account_id, b.account_name,
+  b.conversation, b.window_minutes, b.send_files, b.notify_chat, b.reply_language, b.options, b.account_id, b.account_name,
   b.account_epoch, b.revision, b.created_at,
   EXISTS (SELECT FROM binding_secrets s WHERE s.binding_id = b.id AND s.name = 'token') AS has_token
 FROM bindings b

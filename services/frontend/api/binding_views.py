@@ -44,6 +44,7 @@ def _view(row: BindingRow, rows: list[BindingRow], activity: Activity) -> Bindin
         conversation=row.conversation,
         window_minutes=row.window_minutes,
         send_files=row.send_files,
+        notify_chat=row.notify_chat,
         reply_language=row.reply_language,
         options=row.options,
         revision=row.revision,

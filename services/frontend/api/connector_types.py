@@ -42,6 +42,7 @@ class BindingNew(msgspec.Struct, forbid_unknown_fields=True):
     window_minutes: Window = 60
     send_files: bool = True
     reply_language: ReplyLanguage = "auto"
+    notify_chat: Entry = ""
     options: Options = {}
     confirm_duplicate: str = ""
     take_over_webhook: bool = False
@@ -62,6 +63,7 @@ class BindingChange(msgspec.Struct, forbid_unknown_fields=True):
     window_minutes: Window | Unset = UNSET
     send_files: bool | Unset = UNSET
     reply_language: ReplyLanguage | Unset = UNSET
+    notify_chat: Entry | Unset = UNSET
     options: Options | Unset = UNSET
     confirm_duplicate: str = ""
     take_over_webhook: bool = False
@@ -102,6 +104,7 @@ class BindingView(msgspec.Struct, omit_defaults=True):
     window_minutes: int
     send_files: bool
     reply_language: str
+    notify_chat: str
     options: dict[str, str]
     revision: int
     created_at: str

@@ -18,6 +18,7 @@ import structlog
 from shared.bus import Bus, subjects
 from shared.config.sections import Leader as LeaderSettings
 from shared.lifecycle import Service, Tasks
+from shared.observe import metrics
 from shared.store import Database, StoreUnavailable
 from shared.store.leases import KEY_CHATS_CONNECTORS, Lease, Timing
 
@@ -111,6 +112,7 @@ class Election:
     async def _lead(self) -> None:
         term = Term(self._lease, self._shard)
         log.info("leadership_won", shard=self._shard, term=term.number)
+        metrics.LEADER_TERM.labels(str(self._shard)).set(term.number)
         duties = self._duties(term)
         self.term = term
         try:
@@ -124,6 +126,7 @@ class Election:
                 await duties.stop()
             finally:
                 log.info("leadership_ended", shard=self._shard, term=term.number)
+                metrics.LEADER_TERM.labels(str(self._shard)).set(0)
                 await self._lease.release()
 
     async def _keep(self, term: Term) -> None:

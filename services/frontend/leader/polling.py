@@ -31,6 +31,7 @@ from shared.domain.errors import (
 )
 from shared.i18n import say
 from shared.lifecycle import Tasks
+from shared.observe import metrics
 from shared.sdk.ops import PollResult
 from shared.store import Database, StoreUnavailable, admission, bindings, intake
 from shared.store.bindings import Pollable
@@ -194,6 +195,7 @@ class Polling:
                 if not isinstance(failure, _OWNER_AWAY):
                     self._term.owner_answered()
                 health.failure = failure.code
+                metrics.POLLS.labels(failure.code).inc()
                 await self._pause(
                     health, longest=1.0 if isinstance(failure, (*_OWNER_AWAY, AddonNotRunning)) else None
                 )
@@ -215,6 +217,7 @@ class Polling:
         self._term.owner_answered()
         health.completed_at = self._clock()
         self._on_poll()
+        metrics.POLLS.labels("messages" if result.messages else "empty").inc()
         if not result.messages and result.offset == cursor.position:
             return cursor
         if not self._term.trusted:
@@ -233,6 +236,7 @@ class Polling:
             return await self._reload(cursor)
         if stored.duplicates:
             health.duplicates += stored.duplicates
+            metrics.DUPLICATES.inc(stored.duplicates)
             log.info("duplicates_dropped", binding=cursor.binding_id, count=stored.duplicates)
         for chat in stored.chats:
             self._bus.publish(
@@ -262,6 +266,7 @@ class Polling:
         """Whether a refusal ends the polls of this binding."""
         self._term.owner_answered()
         health.failure = refused.reason
+        metrics.POLLS.labels(refused.reason).inc()
         if refused.reason == "credentials":
             return await self._switch_off(binding, "off_credentials")
         if refused.reason == "conflict":

@@ -11,6 +11,7 @@ from shared.domain.errors import CallerFenced
 from shared.domain.records import Lane, Part, Turn
 from shared.lifecycle import Tasks
 from shared.lifecycle.batching import Batcher
+from shared.observe import metrics
 from shared.store import Connection, Database, StoreUnavailable, deliveries, turns
 from shared.store.requests import Destination
 from shared.store.turns import Closing
@@ -91,6 +92,7 @@ class Closer:
 
     def _tell(self, endings: Sequence[Ending]) -> None:
         for ending in endings:
+            metrics.TURNS.labels("failed" if ending.closing.error else "done").inc()
             if ending.lane is not None:
                 chats = [ending.lane.platform_chat]
                 self._bus.publish(subjects.SEND, subjects.Send(chats=chats), key=ending.lane.binding_id)

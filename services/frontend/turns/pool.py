@@ -175,6 +175,7 @@ class TurnPool:
                 return
             await self.claim(chat_id, Lane(binding_id, platform_chat) if binding_id else None)
         await self._take_up_strays()
+        metrics.OLDEST_WAITING.set(await intake.oldest_waiting(self._database))
 
     async def _take_up_strays(self) -> None:
         """Run what this frontend has claimed without hearing of it, because a connection broke at the commit."""
@@ -225,7 +226,8 @@ class TurnPool:
 
     async def _run(self, turn: Turn, request: Request | None) -> None:
         try:
-            following = await self._run_to_its_end(turn, request)
+            with metrics.TURN_SECONDS.time():
+                following = await self._run_to_its_end(turn, request)
         finally:
             if self._running.get(turn.id) is turn:
                 del self._running[turn.id]
@@ -245,6 +247,7 @@ class TurnPool:
                 return await self._runner.run(turn, request)
             except CallerFenced:
                 log.info("turn_fenced", turn=turn.id, epoch=turn.epoch)
+                metrics.TURNS.labels("fenced").inc()
                 return None
             except StoreUnavailable:
                 pause = STORE_PAUSE

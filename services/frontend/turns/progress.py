@@ -17,8 +17,6 @@ log = structlog.get_logger(__name__)
 
 #: seconds after which typing is shown again (ANS-07)
 TYPING_SECONDS = 4.0
-#: the longest time that a turn waits for its first typing
-FIRST_TYPING_SECONDS = 0.25
 #: seconds that the first model request waits for typing to be shown
 TYPING_FIRST = 0.25
 #: seconds before a failed preview is tried again
@@ -39,13 +37,11 @@ class Progress:
         self._wanted = ""
         self._changed = asyncio.Event()
         self._over = asyncio.Event()
-        self._typing = asyncio.Event()
         self._typed = asyncio.Event()
         self._running: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         if not self._place.binding_id:
-            self._typing.set()
             return
         self._running.append(self._tasks.run("typing", self._type()))
         if self._place.reply_mode != "off":
@@ -56,12 +52,6 @@ class Progress:
         if self._running and not self._typed.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._typed.wait(), TYPING_FIRST)
-
-    async def typing_shown(self) -> None:
-        """Wait for the first typing, so that it comes before the model is asked (ANS-06), but not for long."""
-        if not self._typing.is_set():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._typing.wait(), FIRST_TYPING_SECONDS)
 
     def stop(self) -> None:
         """No more after this. A call that left is not broken off: its message would be in doubt."""
@@ -92,7 +82,6 @@ class Progress:
                 await self._carrier.call(ops.TYPING, request, turn=self._turn.id, epoch=self._turn.epoch)
             except Failure as failure:
                 log.debug("typing_not_shown", code=failure.code)
-            self._typing.set()
             self._typed.set()
             await asyncio.sleep(TYPING_SECONDS)
 

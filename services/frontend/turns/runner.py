@@ -20,6 +20,7 @@ from shared.domain.errors import CallerFenced
 from shared.domain.records import Message, Turn
 from shared.i18n import say
 from shared.lifecycle import Tasks
+from shared.observe import metrics
 from shared.store import Database, requests, turns
 from shared.store.requests import Request
 from shared.store.turns import Closing, NewMessage, Usage
@@ -129,9 +130,14 @@ class TurnRunner:
         body: dict[str, object] = {"model": request.agent.model, "messages": messages}
         if toolbox is not None:
             body["tools"] = toolbox.declarations()
-        await work.progress.typing_shown()
         listens = request.place.reply_mode == "stream" and bool(request.place.binding_id)
-        return await self._model.complete(body, work.progress.text_grew if listens else None)
+        try:
+            reply = await self._model.complete(body, work.progress.text_grew if listens else None)
+        except ModelProblem as problem:
+            metrics.MODEL_REQUESTS.labels(problem.code).inc()
+            raise
+        metrics.MODEL_REQUESTS.labels("answered").inc()
+        return reply
 
     async def _store_calls(self, work: "_Work", request: Request, reply: Reply) -> None:
         """Store the reply before its calls run, so that each has its operation ID whatever happens next."""

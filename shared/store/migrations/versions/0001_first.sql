@@ -604,10 +604,13 @@ CREATE TABLE notifications (
   link       text NOT NULL DEFAULT '',
   binding_id text NOT NULL DEFAULT '',
   created_at timestamptz NOT NULL DEFAULT now(),
-  read_at    timestamptz
+  read_at    timestamptz,
+  forwarded_at timestamptz
 );
 
 CREATE INDEX notifications_user ON notifications (user_id, id DESC);
+
+CREATE INDEX notifications_to_forward ON notifications (id) WHERE forwarded_at IS NULL;
 
 -- One row a turn, chained per binding: `chain` is the hash over the row before and this one.
 CREATE TABLE decisions (
