@@ -53,12 +53,12 @@ def once(
 
 
 def _guarded(run: Callable[[], Coroutine[Any, Any, None]], ready_fd: int | None, parent: int | None) -> None:
-    import uvloop
+    from shared.lifecycle import process
 
     if parent is not None:
         tether.end_with_parent(parent)
     try:
-        uvloop.run(run())
+        process.run(run())
     except Exception as problem:
         refused = expected(problem)
         if refused is not None:
@@ -67,10 +67,13 @@ def _guarded(run: Callable[[], Coroutine[Any, Any, None]], ready_fd: int | None,
 
 
 async def _run(part: Part, ready_fd: int | None) -> None:
+    from shared.lifecycle import process
+
     interrupts = Interrupts()
     try:
         with interrupts.breaking_off():
             await part.start()
+        process.settle()
         if not interrupts.stopped.is_set():
             _tell(ready_fd, {"facts": part.facts})
         await interrupts.stopped.wait()

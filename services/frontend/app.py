@@ -13,6 +13,7 @@ from services.frontend.notices import NotificationSender
 from services.frontend.readiness import Readiness
 from services.frontend.turns.pool import TurnPool
 from services.frontend.turns.runner import TurnRunner
+from services.frontend.turns.typing import Typing
 from services.frontend.web import build_app
 from shared.bus import Bus
 from shared.bus.connect import bus_for
@@ -91,12 +92,14 @@ class Frontend:
     ) -> TurnPool:
         settings = self._settings
         running = Tasks("running")
+        typing = Typing(self._carrier, running)
         runner = TurnRunner(
             database=database,
             bus=bus,
             carrier=self._carrier,
             model=model,
             catalog=catalog,
+            typing=typing,
             settings=settings.turns,
             holder=self.id,
             tasks=running,
@@ -107,6 +110,7 @@ class Frontend:
             runner=runner,
             presence=presence,
             tasks=running,
+            typing=typing,
             settings=settings.turns,
             limits=settings.limits,
             holder=self.id,

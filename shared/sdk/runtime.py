@@ -17,9 +17,8 @@ from typing import Any
 
 import msgspec
 import structlog
-import uvloop
 
-from shared.lifecycle import stop_event
+from shared.lifecycle import process, stop_event
 from shared.sdk.addon import Addon, Surroundings
 from shared.sdk.host import HostClient
 from shared.sdk.server import AddonServer
@@ -73,7 +72,7 @@ def run_addon(addon: Addon[Any]) -> None:
     _end_with_parent()
     _log_to_stderr()
     start = Start.from_environment(os.environ)
-    uvloop.run(_serve(addon, start))
+    process.run(_serve(addon, start))
 
 
 async def _serve(addon: Addon[Any], start: Start) -> None:
@@ -82,6 +81,7 @@ async def _serve(addon: Addon[Any], start: Start) -> None:
     server = AddonServer(addon, surroundings, socket_path=start.socket, credential=start.credential)
     stopped = stop_event()
     await server.start()
+    process.settle()
     log.info("addon_started")
     try:
         reason = await _until_over(server, stopped, start.silence_seconds)

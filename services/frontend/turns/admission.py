@@ -5,7 +5,7 @@ messages of the chats, the notices to the senders and the claim of the turns. So
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -101,9 +101,18 @@ def listed_as(binding: Binding, message: Inbound) -> str:
 
 
 async def admit(
-    connection: Connection, lanes: Sequence[Lane], *, holder: str, limits: Limits, claim: bool, history: int
+    connection: Connection,
+    lanes: Sequence[Lane],
+    *,
+    holder: str,
+    limits: Limits,
+    claim: bool,
+    history: int,
+    taken: Callable[[Lane, str], None],
 ) -> dict[Lane, Outcome]:
     """Decide on everything that waits in some lanes. `claim` lets this frontend take the chats that have no turn.
+
+    `taken` hears of the lane and the thread of each admitted message as soon as it is judged.
 
     The statements are the same for one lane and for many; lanes are locked in one order by everybody.
     """
@@ -117,6 +126,8 @@ async def admit(
         return outcomes
     for entry in judged:
         outcomes[entry.lane].decided[entry.verdict.reason or entry.verdict.state] += 1
+        if entry.verdict.state == "admitted":
+            taken(entry.lane, entry.waiting.message.thread)
     await _find_chats(connection, judged)
     await admission.write_decisions(connection, [entry.decided() for entry in judged])
     await _append(connection, judged, holder if claim else "", outcomes, history)

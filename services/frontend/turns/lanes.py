@@ -9,6 +9,7 @@ import structlog
 
 from services.frontend.turns import admission
 from services.frontend.turns.admission import Outcome
+from services.frontend.turns.typing import Spot, Typing
 from shared.bus import Bus, subjects
 from shared.config.sections import Limits
 from shared.domain.records import Lane, Turn
@@ -36,6 +37,7 @@ class Lanes:
         holder: str,
         history: int,
         may_claim: Callable[[], bool],
+        typing: Typing,
         run: Callable[[Turn, Request], None],
     ) -> None:
         self._database = database
@@ -44,6 +46,7 @@ class Lanes:
         self._holder = holder
         self._history = history
         self._may_claim = may_claim
+        self._typing = typing
         self._run = run
         self._tasks = Tasks("lanes")
         self._batches: Batcher[Lane, Outcome] = Batcher("admit", self._tasks, self._admit_all, largest=50)
@@ -118,11 +121,15 @@ class Lanes:
                 limits=self._limits,
                 claim=self._may_claim(),
                 history=self._history,
+                taken=self._take,
             )
         for outcome in outcomes.values():
             for turn, request in outcome.started:
                 self._run(turn, request)
         return outcomes
+
+    def _take(self, lane: Lane, thread: str) -> None:
+        self._typing.show(Spot(lane.binding_id, lane.platform_chat, thread))
 
     def _tell(self, lane: Lane, outcome: Outcome) -> None:
         """The signals of a committed admission."""

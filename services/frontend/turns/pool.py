@@ -14,6 +14,7 @@ import structlog
 
 from services.frontend.turns import admission
 from services.frontend.turns.lanes import Lanes
+from services.frontend.turns.typing import Typing
 from shared.bus import Bus, Subscription, subjects
 from shared.config.sections import Limits
 from shared.config.sections import Turns as TurnSettings
@@ -55,6 +56,7 @@ class TurnPool:
         runner: Runs,
         presence: Presence,
         tasks: Tasks,
+        typing: Typing,
         settings: TurnSettings,
         limits: Limits,
         holder: str,
@@ -84,6 +86,7 @@ class TurnPool:
             holder=holder,
             history=settings.history_messages,
             may_claim=self._may_claim,
+            typing=typing,
             run=self.run,
         )
 

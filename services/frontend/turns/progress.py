@@ -5,6 +5,7 @@ import contextlib
 
 import structlog
 
+from services.frontend.turns.typing import Spot, Typing
 from shared.carrier import Carrier
 from shared.carrier import operations as ops
 from shared.domain.errors import CallerFenced, Failure
@@ -15,10 +16,6 @@ from shared.store.requests import Destination
 
 log = structlog.get_logger(__name__)
 
-#: seconds after which typing is shown again (ANS-07)
-TYPING_SECONDS = 4.0
-#: seconds that the first model request waits for typing to be shown
-TYPING_FIRST = 0.25
 #: seconds before a failed preview is tried again
 PREVIEW_PAUSE = 1.0
 #: characters of the end of an answer that a preview shows, and the mark that it goes on (ANS-13)
@@ -28,8 +25,11 @@ PREVIEW_CHARS, CURSOR = 1500, "▉"
 class Progress:
     """Typing and previews of one turn; `stop` ends both without waiting for what is on its way."""
 
-    def __init__(self, tasks: Tasks, carrier: Carrier, turn: Turn, place: Destination) -> None:
+    def __init__(
+        self, tasks: Tasks, carrier: Carrier, typing: Typing, turn: Turn, place: Destination
+    ) -> None:
         self._tasks = tasks
+        self._typing = typing
         self._carrier = carrier
         self._turn = turn
         self._place = place
@@ -37,21 +37,20 @@ class Progress:
         self._wanted = ""
         self._changed = asyncio.Event()
         self._over = asyncio.Event()
-        self._typed = asyncio.Event()
+        self._spot = Spot(place.binding_id, place.platform_chat, place.thread)
         self._running: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         if not self._place.binding_id:
             return
-        self._running.append(self._tasks.run("typing", self._type()))
+        self._running.append(self._tasks.run("typing", self._typing.keep(self._spot)))
         if self._place.reply_mode != "off":
             self._running.append(self._tasks.run("preview", self._preview()))
 
     async def typed(self) -> None:
         """Wait until typing was shown, which comes before the first model request (ANS-06), but not for long."""
-        if self._running and not self._typed.is_set():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._typed.wait(), TYPING_FIRST)
+        if self._running:
+            await self._typing.shown(self._spot)
 
     def stop(self) -> None:
         """No more after this. A call that left is not broken off: its message would be in doubt."""
@@ -73,17 +72,6 @@ class Progress:
     def _show(self, text: str) -> None:
         self._wanted = text
         self._changed.set()
-
-    async def _type(self) -> None:
-        place = self._place
-        request = ops.Typing(place.binding_id, place.platform_chat, place.thread)
-        while not self._over.is_set():
-            try:
-                await self._carrier.call(ops.TYPING, request, turn=self._turn.id, epoch=self._turn.epoch)
-            except Failure as failure:
-                log.debug("typing_not_shown", code=failure.code)
-            self._typed.set()
-            await asyncio.sleep(TYPING_SECONDS)
 
     async def _preview(self) -> None:
         shown = ""

@@ -13,6 +13,7 @@ from services.frontend.turns.context import request_messages, unanswered_calls
 from services.frontend.turns.delivery import answer_parts
 from services.frontend.turns.progress import Progress
 from services.frontend.turns.tools import Toolbox, Tools
+from services.frontend.turns.typing import Typing
 from shared.bus import Bus, subjects
 from shared.carrier import Carrier
 from shared.config.sections import Turns as TurnSettings
@@ -39,6 +40,7 @@ class TurnRunner:
         carrier: Carrier,
         model: ModelClient,
         catalog: Catalog,
+        typing: Typing,
         settings: TurnSettings,
         holder: str,
         tasks: Tasks,
@@ -50,6 +52,7 @@ class TurnRunner:
         self._catalog = catalog
         self._tools = Tools(carrier, catalog)
         self._closer = Closer(database=database, bus=bus, holder=holder, tasks=tasks)
+        self._typing = typing
         self._settings = settings
         self._tasks = tasks
 
@@ -108,7 +111,7 @@ class TurnRunner:
     def _show_progress(self, work: "_Work") -> None:
         if work.progress is None:
             assert work.request is not None
-            work.progress = Progress(self._tasks, self._carrier, work.turn, work.request.place)
+            work.progress = Progress(self._tasks, self._carrier, self._typing, work.turn, work.request.place)
             work.progress.start()
 
     @staticmethod
