@@ -50,15 +50,8 @@ async def next_request(connection: Connection, turn: Turn, *, history: int) -> R
 async def _requests(
     connection: Connection, query: str, turns: Sequence[Turn], history: int
 ) -> dict[int, Request]:
-    rows = await connection.fetch(query, [t.id for t in turns], [t.epoch for t in turns])
-    stored = await connection.fetch(
-        _HISTORY, [row["chat_id"] for row in rows], [row["read_seq"] for row in rows], history
-    )
-    messages: dict[str, list[Message]] = {row["chat_id"]: [] for row in rows}
-    for entry in stored:
-        values = dict(entry)
-        messages[values.pop("chat_id")].append(Message(**values))
-    return {row["id"]: _request(row, messages[row["chat_id"]]) for row in rows}
+    rows = await connection.fetch(query, [t.id for t in turns], [t.epoch for t in turns], history)
+    return {row["id"]: _request(row, [Message(*entry) for entry in row["history"]]) for row in rows}
 
 
 def _request(row: Any, messages: list[Message]) -> Request:
@@ -105,6 +98,9 @@ SELECT t.id, t.chat_id, t.user_id, t.requests, t.read_seq, coalesce(b.id, '') AS
   t.thread, t.direct, coalesce(b.kind, '') AS kind, coalesce(b.addon, '') AS addon,
   coalesce(b.reply_mode, 'off') AS reply_mode,
   (SELECT w.id FROM deliveries w WHERE w.turn_id = t.id AND w.purpose = 'working') AS working_id,
+  coalesce((SELECT jsonb_agg(jsonb_build_array(h.seq, h.role, h.content, h.data, h.sender_name, h.sender_id) ORDER BY h.seq)
+    FROM (SELECT m.* FROM messages m WHERE m.chat_id = t.chat_id AND m.seq <= t.read_seq AND m.role <> 'note'
+      ORDER BY m.seq DESC LIMIT $3) h), '[]') AS history,
   a.id AS agent_id, a.name, a.model, a.instructions, a.tools, a.addons, a.grants,
   u.disabled_at IS NULL AS user_enabled,
   NOT EXISTS (SELECT FROM model_allowlist m WHERE m.user_id = t.user_id)
@@ -115,12 +111,3 @@ LEFT JOIN bindings b ON b.id = t.binding_id
 
 
 _NEXT_REQUESTS, _FIRST_REQUESTS = _query(_BEGUN), _query(_FOUND)
-
-_HISTORY = """
-SELECT h.* FROM unnest($1::text[], $2::bigint[]) AS w(chat_id, read_seq)
-CROSS JOIN LATERAL (
-  SELECT m.chat_id, m.seq, m.role, m.content, m.data, m.sender_name, m.sender_id FROM messages m
-  WHERE m.chat_id = w.chat_id AND m.seq <= w.read_seq AND m.role <> 'note'
-  ORDER BY m.seq DESC LIMIT $3) h
-ORDER BY h.chat_id, h.seq
-"""

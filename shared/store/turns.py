@@ -63,12 +63,6 @@ async def append(
     return int(await connection.fetchval(_APPEND, chat_id, len(messages), answer, *_columns(messages)))
 
 
-async def lock_chats(connection: Connection, chat_ids: Sequence[str]) -> dict[str, Head]:
-    """Take chats whose lanes the caller holds."""
-    rows = await connection.fetch(_LOCK_CHATS, chat_ids)
-    return {row["id"]: Head(**dict(row)) for row in rows}
-
-
 async def start(
     connection: Connection,
     messages: Mapping[str, Sequence[NewMessage]],
@@ -76,8 +70,9 @@ async def start(
     *,
     origin: str = "message",
 ) -> list[Turn]:
-    """Claim locked chats that have no turn, each with the messages (or none) that come to be answered with it.
+    """Claim chats that have no turn, each with the messages (or none) that come to be answered with it.
 
+    A chat that has a turn is left as it is, and no turn comes back for it. The caller holds the lanes of the chats.
     The first model request of a turn begins here: it reads everything up to now.
     """
     flat = [(chat_id, message) for chat_id, added in messages.items() for message in added]
@@ -217,8 +212,6 @@ WITH c AS (
 )
 SELECT max(seq) FROM added
 """  # noqa: S608 - constants only
-
-_LOCK_CHATS = f"SELECT {_HEAD} FROM chats WHERE id = ANY($1::text[]) FOR UPDATE"  # noqa: S608 - constants only
 
 _START = f"""
 WITH wanted AS (

@@ -224,22 +224,21 @@ async def _append(
     for entry in judged:
         if entry.chat_id is not None:
             chats.setdefault(entry.chat_id, []).append(entry)
-    heads = await turns.lock_chats(connection, list(chats)) if chats else {}
-    free: dict[str, list[NewMessage]] = {}
-    for chat_id, entries in chats.items():
-        messages = [_chat_message(entry.waiting, entry.verdict) for entry in entries]
-        if holder and heads[chat_id].turn_id is None:
-            free[chat_id] = messages
-        else:
-            await turns.append(connection, chat_id, messages, answer=True)
-            outcomes[entries[0].lane].joined.append(chat_id)
+    messages = {
+        chat_id: [_chat_message(e.waiting, e.verdict) for e in entries] for chat_id, entries in chats.items()
+    }
+    started = await turns.start(connection, messages, holder) if messages and holder else []
+    for chat_id in messages.keys() - {turn.chat_id for turn in started}:
+        await turns.append(connection, chat_id, messages[chat_id], answer=True)
+        outcomes[chats[chat_id][0].lane].joined.append(chat_id)
     planned = [(e.lane, _notice(e.waiting.message, e.verdict.notice)) for e in judged if e.verdict.notice]
-    started = await turns.start(connection, free, holder) if free else []
     for turn in started:
         newest = chats[turn.chat_id][-1]
-        mode = newest.facts.binding.reply_mode
-        working = working_part(turn, heads[turn.chat_id], mode, reply_to=_quoted(newest.waiting.message))
-        planned += [(newest.lane, part) for part in working]
+        message, mode = newest.waiting.message, newest.facts.binding.reply_mode
+        planned += [
+            (newest.lane, part)
+            for part in working_part(turn, message.thread, mode, reply_to=_quoted(message))
+        ]
     await deliveries.plan(connection, planned)
     begun = await requests.first_requests(connection, started, history=history) if started else {}
     for turn in started:
@@ -253,7 +252,7 @@ def _quoted(message: Inbound) -> str:
     return "" if message.direct else message.id
 
 
-def working_part(turn: Turn, head: turns.Head, mode: ReplyMode, *, reply_to: str = "") -> list[Part]:
+def working_part(turn: Turn, thread: str, mode: ReplyMode, *, reply_to: str = "") -> list[Part]:
     """The working message of a turn, where the reply mode has one (ANS-11, ANS-21)."""
     if mode == "off":
         return []
@@ -261,7 +260,7 @@ def working_part(turn: Turn, head: turns.Head, mode: ReplyMode, *, reply_to: str
     body = {"text": text, "markup": "", "plain": text}
     return [
         Part(
-            "working", "send", body, thread=head.thread, reply_to=reply_to, chat_id=head.id, turn_id=turn.id,
+            "working", "send", body, thread=thread, reply_to=reply_to, chat_id=turn.chat_id, turn_id=turn.id,
             epoch=turn.epoch,
         )
     ]  # fmt: skip
@@ -273,7 +272,7 @@ async def begin(
     """Claim one locked chat for what it holds unread; `lane` is None for a chat of the web."""
     (turn,) = await turns.start(connection, {head.id: ()}, holder, origin="message" if lane else "web")
     if lane is not None:
-        await deliveries.plan(connection, [(lane, part) for part in working_part(turn, head, mode)])
+        await deliveries.plan(connection, [(lane, part) for part in working_part(turn, head.thread, mode)])
     return turn
 
 

@@ -30,7 +30,7 @@ async def arrive(store: Database, number: int) -> None:
 async def admit(store: Database, holder: str, *, claim: bool = True) -> list[Turn]:
     async with store.transaction() as connection:
         outcomes = await admission.admit(
-            connection, [LANE], holder=holder, limits=LIMITS, claim=claim, history=100
+            connection, [LANE], holder=holder, limits=LIMITS, claim=claim, history=100, taken=lambda *_: None
         )
     return [turn for turn, _ in outcomes[LANE].started]
 
