@@ -116,7 +116,7 @@ class Closing:
 async def close(connection: Connection, closings: Sequence[Closing]) -> dict[int, Head]:
     """End turns with their answers and free the chats, in one statement; the heads of those that were not fenced.
 
-    A head says whether messages arrived that the turn has not read. The caller holds the lanes of the chats.
+    A head says whether messages arrived that the turn has not read. The lanes of the chats are taken first.
     """
     rows = await connection.fetch(
         _CLOSE,
@@ -249,17 +249,22 @@ SELECT $1, c.seq, m.role, m.content, m.data::jsonb, $2, m.sender_id, m.sender_na
 FROM c, {_new_messages(4)} RETURNING seq
 """  # noqa: S608 - constants only
 
-# The lock on the chat comes first; the turn's read mark is final, because only its holder moves it.
+# Lanes before chats: `held` is counted once, before the first chat is touched. What the chats then hold is read
+# anew, because they are the written rows; the turn's read mark is final, because only its holder moves it.
 _CLOSE = f"""
 WITH wanted AS (
   SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bigint[],
     $8::text[], $9::text[])
     AS w(chat_id, turn_id, epoch, state, error, prompt_tokens, completion_tokens, content, data)
+), held AS MATERIALIZED (
+  SELECT FROM lanes l JOIN chats s ON s.binding_id = l.binding_id AND s.platform_chat = l.platform_chat
+  WHERE s.id = ANY($1::text[]) ORDER BY l.binding_id, l.platform_chat FOR UPDATE OF l
 ), c AS (
   UPDATE chats SET next_seq = next_seq + 1, turn_id = NULL, updated_at = now(), covered_seq = t.read_seq,
     waiting_since = CASE WHEN last_user_seq > t.read_seq THEN now() END
   FROM wanted w JOIN turns t ON t.id = w.turn_id AND t.epoch = w.epoch
-  WHERE chats.id = w.chat_id AND chats.turn_id = w.turn_id AND chats.epoch = w.epoch
+  WHERE (SELECT count(*) FROM held) >= 0
+    AND chats.id = w.chat_id AND chats.turn_id = w.turn_id AND chats.epoch = w.epoch
   RETURNING chats.id, chats.user_id, chats.agent_id, chats.binding_id, chats.platform_chat, chats.thread,
     chats.direct, chats.epoch, chats.turn_id, chats.next_seq, chats.last_user_seq, chats.covered_seq,
     w.turn_id AS closed

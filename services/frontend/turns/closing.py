@@ -75,7 +75,6 @@ class Closer:
 
     async def _close(self, endings: Sequence[Ending]) -> list[Ended]:
         async with self._database.transaction() as connection:
-            await deliveries.lock_lanes(connection, {e.lane for e in endings if e.lane is not None})
             heads = await turns.close(connection, [e.closing for e in endings])
             closed = [e for e in endings if e.closing.turn.id in heads]
             await deliveries.plan(connection, [(e.lane, part) for e in closed if e.lane for part in e.parts])
