@@ -33,6 +33,8 @@ check: $(VENV)/.dev  ## Lint, format, types and import rules, for Python 3.11 an
 	$(BIN)/mypy
 	$(BIN)/mypy --python-version 3.13 --cache-dir .mypy_cache/3.13
 	$(BIN)/lint-imports
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir .mkdocs
+	rm -rf .mkdocs
 	$(if $(PYTHON313),$(PYTHON313) -m pip install --quiet --disable-pip-version-check --dry-run --ignore-installed \
 	  --require-hashes -r requirements.lock,@echo "no Python 3.13 on this machine: the lock was not resolved under it")
 

@@ -221,7 +221,8 @@ async def test_sessions_that_end_at_any_moment_lose_and_double_nothing(path: Rig
         while ending:
             for replica in path.replicas:
                 await end_sessions(path, replica)
-            await asyncio.sleep(0.15)
+            # Time for at least some work between two ends, also on a busy machine.
+            await asyncio.sleep(0.4)
 
     tasks = Tasks("disturber")
     disturber = tasks.run("sessions", disturb())
@@ -230,7 +231,7 @@ async def test_sessions_that_end_at_any_moment_lose_and_double_nothing(path: Rig
         chat = 5100 + n % 4
         said.setdefault(chat, []).append(f"note {n}")
         await path.says(bot, chat, f"note {n}")
-        await path.answer(bot, chat, f"You said: note {n}", within=20)
+        await path.answer(bot, chat, f"You said: note {n}", within=40)
     ending = False
     await disturber
     for chat, texts in said.items():
