@@ -129,11 +129,25 @@ async def _verify_change(
     call: Call, stored: BindingRow, kind: Kind | None, body: BindingChange
 ) -> Verified | None:
     if not body.token or not body.token.strip():
+        if body.take_over_webhook and body.token is msgspec.UNSET:
+            await _take_over(call, stored)
         return None
     options = stored.options if isinstance(body.options, msgspec.UnsetType) else body.options
     found = Found(stored.addon, kind or Kind(id=stored.kind, title=stored.kind, delivery="pull"))
     take_over = body.take_over_webhook
     return await verify(call, stored.id, found, body.token, options, take_over=take_over)
+
+
+async def _take_over(call: Call, stored: BindingRow) -> None:
+    """Remove the webhook of the stored token, as somebody asks who was told of it. Raises ApiError, Failure."""
+    access = await bindings.access(call.services.database, stored.id)
+    if access is None or not access.sealed:
+        raise invalid("no token is saved, so there is no webhook to take over", "take_over_webhook")
+    request = ops.Verify(stored.id, stored.kind, stored.addon, access.sealed, stored.options, True)
+    try:
+        await call.services.carrier.call(ops.VERIFY, request, actor=call.user.id)
+    except PlatformRefused as refused:
+        raise _token_refused(refused) from None
 
 
 async def _apply(

@@ -145,6 +145,19 @@ async def test_a_webhook_is_named_by_its_host_and_taken_over_only_when_asked(sta
     assert "secret-path" not in tested["reason"]
     assert (await stage.sim.result("getWebhookInfo"))["url"] == webhook
     assert await stage.asked("deleteWebhook") == 1
+    # The stored token is enough to take it over then, as the reason of the switched off connection says.
+    place = f"{ROOT}/{made['id']}"
+    await stage.sim.post("telegram/faults", {"method": "getMe", "drop": "before"})
+    error = await stage.admin.refused(503, "PUT", place, {"take_over_webhook": True, "name": "kept out"})
+    assert error["type"] == "platform_unavailable"
+    assert (await stage.admin.get(place))["name"] == "Bot"
+    saved = await stage.admin.put(place, {"take_over_webhook": True})
+    assert (saved["account"], saved["revision"]) == (made["account"], made["revision"] + 1)
+    assert (await stage.sim.result("getWebhookInfo"))["url"] == ""
+    cleared = await stage.admin.put(place, {"token": ""})
+    assert cleared["has_token"] is False
+    error = await stage.admin.refused(400, "PUT", place, {"take_over_webhook": True})
+    assert error["param"] == "take_over_webhook"
 
 
 @pytest.mark.req("TOK-01")
