@@ -298,6 +298,10 @@ class Rig:
 
     async def kinds(self, bot: Bot) -> tuple[int, Any]:
         """What the API answers the bot's owner who asks for the kinds of connections."""
+        return await self.api(bot, "GET", "kinds")
+
+    async def api(self, bot: Bot, method: str, path: str) -> tuple[int, Any]:
+        """Status and body of a call of the bot's owner below the connections."""
         key = f"key-of-{bot.user}"
         await self.database.execute(
             "INSERT INTO api_keys (id, user_id, name, key_hash) VALUES ($1, $2, 'test', $3) ON CONFLICT DO NOTHING",
@@ -305,8 +309,9 @@ class Rig:
             bot.user,
             hash_of(key),
         )
-        url = self.replicas[0].frontend.url + "/api/chats/connectors/kinds"
-        async with self.sim.http.get(url, headers={"Authorization": f"Bearer {key}"}) as response:
+        url = f"{self.replicas[0].frontend.url}/api/chats/connectors/{path}"
+        headers = {"Authorization": f"Bearer {key}"}
+        async with self.sim.http.request(method, url, headers=headers) as response:
             return response.status, await response.json()
 
     async def eventually(self, query: str, *args: Any, within: float = 8.0) -> Any:

@@ -42,16 +42,14 @@ async def test_a_person_who_is_not_listed_hears_nothing_at_all(path: Rig) -> Non
     assert [c for c in await path.calls(bot) if c.get("chat") == 6001] == []
 
 
-@pytest.mark.req("ALLOW-07", page=False)
+@pytest.mark.req("ALLOW-07")
 async def test_the_log_of_senders_counts_who_was_refused(path: Rig) -> None:
     bot = await path.bot(accept_any=False, allow=["5001"])
     for n in range(3):
         await path.says(bot, 6002, f"try {n}")
     await decided(path, bot, 3)
-    row = await path.database.fetchrow(
-        "SELECT sender_id, count, reason FROM senders WHERE binding_id = $1", bot.binding
-    )
-    assert (row["sender_id"], row["count"], row["reason"]) == ("6002", 3, "not_listed")
+    _, log = await path.api(bot, "GET", f"{bot.binding}/senders")
+    assert [(s["id"], s["count"], s["reason"]) for s in log["senders"]] == [("6002", 3, "not_listed")]
     kept = await path.database.fetchval("SELECT count(body) FROM inbound WHERE binding_id = $1", bot.binding)
     assert kept == 0
 

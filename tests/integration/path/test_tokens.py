@@ -57,7 +57,7 @@ async def test_a_sealed_token_does_not_open_in_another_binding(path: Rig) -> Non
 
 
 @pytest.mark.req("OFF-02")
-@pytest.mark.req("OFF-09", page=False)
+@pytest.mark.req("OFF-09")
 async def test_a_refused_token_switches_off_and_works_from_the_stored_position_afterwards(path: Rig) -> None:
     bot = await path.bot()
     await path.says(bot, 5001, "before")
@@ -67,7 +67,8 @@ async def test_a_refused_token_switches_off_and_works_from_the_stored_position_a
     assert await notices(path, bot) == 1
     await path.says(bot, 5001, "meanwhile")
     await path.sim.post("telegram/bots", {"token": bot.token, "refuse": False})
-    await path.switch(bot, on=True)
+    status, switched_on = await path.api(bot, "POST", f"{bot.binding}/enable")
+    assert (status, switched_on["enabled"], switched_on.get("reason", "")) == (200, True, "")
     await path.answer(bot, 5001, "You said: meanwhile")
     assert await path.visible(bot, 5001) == ["You said: before", "You said: meanwhile"]
 
