@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from shared.store import deliveries
 from tests.support.rig import Bot, Rig
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -37,8 +36,14 @@ async def test_a_send_whose_answer_is_lost_is_unknown_shown_and_never_repeated(p
     await path.says(bot, 7001, "the next one")
     await path.answer(bot, 7001, "You said: the next one")
     assert await path.visible(bot, 7001) == ["You said: lost answer", "You said: the next one"]
-    (doubtful,) = await deliveries.doubtful(path.database, bot.binding)
-    assert (doubtful["state"], doubtful["purpose"]) == ("unknown", "answer")
+    status, shown = await path.api(bot, "GET", f"{bot.binding}/doubtful")
+    assert status == 200
+    (part,) = shown["parts"]
+    assert (part["chat"], part["state"], part["purpose"]) == ("7001", "unknown", "answer")
+    assert part["code"] == "outcome_unknown"
+    assert part["message"]
+    stranger = await path.bot()
+    assert (await path.api(stranger, "GET", f"{bot.binding}/doubtful"))[0] == 404
 
 
 @pytest.mark.case("TG-05")
