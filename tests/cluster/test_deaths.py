@@ -241,6 +241,9 @@ async def test_a_frontend_that_was_stopped_in_a_turn_ends_nothing_of_the_one_tha
         return len(found) == 2 and found[0]["status"] == 200 and found[1]["status"] is None
 
     await until_answer(requests, within=10)
+    # What the other one is answered is different, so that it shows whose answer it is.
+    await cluster.sim.forget_scripts()
+    await cluster.sim.script({"text": f"second {word}"}, match={"contains": word}, delay_ms=3000)
     os.kill(holder["pid"], signal.SIGSTOP)
     try:
         # Another one works on the same turn, and the whole answer to the first one lies in its socket.
@@ -249,7 +252,7 @@ async def test_a_frontend_that_was_stopped_in_a_turn_ends_nothing_of_the_one_tha
         assert taken["id"] != holder["id"]
     finally:
         os.kill(holder["pid"], signal.SIGCONT)
-    await settled(cluster, chat, [f"slow {word}"])
+    await settled(cluster, chat, [f"second {word}"])
     turns = await cluster.fetch(
         "SELECT t.state, t.holder, t.takeovers FROM turns t JOIN chats c ON c.id = t.chat_id "
         "WHERE c.platform_chat = $1",
@@ -257,7 +260,7 @@ async def test_a_frontend_that_was_stopped_in_a_turn_ends_nothing_of_the_one_tha
     )
     assert [(t["state"], t["holder"], t["takeovers"]) for t in turns] == [("done", taken["id"], 1)]
     await cluster.sim.say("and on", chat=chat)
-    await settled(cluster, chat, [f"slow {word}", "You said: and on"])
+    await settled(cluster, chat, [f"second {word}", "You said: and on"])
 
 
 @pytest.mark.case("TG-01")

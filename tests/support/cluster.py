@@ -64,6 +64,11 @@ class People:
         """What the model answers (see the control API)."""
         await self.post("model/script", {"steps": list(steps), **more})
 
+    async def forget_scripts(self) -> None:
+        """The model answers new requests as if it had no script."""
+        async with self._http.delete(f"{self.url}/_sim/model/script") as response:
+            assert response.status == 200, await response.text()
+
     async def post(self, path: str, body: Any) -> Any:
         async with self._http.post(f"{self.url}/_sim/{path}", json=body) as response:
             assert response.status == 200, await response.text()
