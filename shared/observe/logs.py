@@ -43,6 +43,13 @@ def configure(settings: Log, service: str) -> None:
         )
     )
     logging.basicConfig(level=max(level, logging.WARNING), handlers=[handler], force=True)
+    logging.getLogger("aiohttp.server").addFilter(_is_ours)
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Not a request that is no HTTP: its sender hears of it, and the error quotes headers, which may hold a key."""
+    problem = record.exc_info[1] if record.exc_info else None
+    return type(problem).__module__ != "aiohttp.http_exceptions"
 
 
 def _scrub(_logger: Any, _method: str, line: Any) -> str:
