@@ -18,7 +18,7 @@ import structlog
 from services.owner.addons import Addons, Running
 from services.owner.credentials import Access, Credentials
 from services.owner.messages import MessageLocks
-from services.owner.outcomes import outcome_of
+from services.owner.outcomes import outcome_of, without_facts
 from services.owner.pacing import Pacer
 from shared.bus import Bus, subjects
 from shared.config.sections import Delivery as DeliverySettings
@@ -152,7 +152,7 @@ class DeliveryQueue:
         wanted = list(set(lanes))
         try:
             claimed = await store.claim_heads(self._database, wanted, self._term(), unheard=self._unheard)
-        except StoreUnavailable:
+        except Exception:
             # It may have been committed, and then nobody else may claim these parts.
             self._unheard.update(wanted)
             raise
@@ -161,7 +161,24 @@ class DeliveryQueue:
         return [by_lane.get(lane) for lane in lanes]
 
     async def _record(self, results: Sequence[Result]) -> Sequence[bool]:
-        """Write outcomes; what happened at the platform is kept until the database takes it."""
+        """Write outcomes; one that cannot be written spoils nobody else's, and does not hold up its lane."""
+        try:
+            await self._write(results)
+        except Exception:
+            log.exception("outcomes_broke", count=len(results))
+            for result in results:
+                await self._record_alone(result)
+        return [True] * len(results)
+
+    async def _record_alone(self, result: Result) -> None:
+        try:
+            await self._write([result])
+        except Exception:
+            log.exception("outcome_not_recorded", delivery=result.delivery_id)
+            await self._write([without_facts(result)])
+
+    async def _write(self, results: Sequence[Result]) -> None:
+        """What happened at the platform is kept until the database takes it."""
         while True:
             try:
                 changed = await store.record(self._database, results, self._term())
@@ -170,7 +187,6 @@ class DeliveryQueue:
                 await asyncio.sleep(RECORD_PAUSE)
         if changed != len(results):
             log.warning("outcomes_fenced", count=len(results) - changed)
-        return [True] * len(results)
 
     # -- one part ---------------------------------------------------------------------------------------
 

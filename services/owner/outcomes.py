@@ -38,6 +38,15 @@ def outcome_of(delivery: Delivery, failure: Failure, settings: DeliverySettings)
     return Result(delivery.id, "failed", error=_facts(failure))
 
 
+def without_facts(result: Result) -> Result:
+    """The same outcome without what came from the platform, for one that the database does not take as it is.
+
+    Without its facts a further try cannot be planned.
+    """
+    state = "failed" if result.state == "planned" else result.state
+    return Result(result.delivery_id, state, error=_facts(Bug("the outcome could not be stored as it was")))
+
+
 def backoff(attempts: int, settings: DeliverySettings) -> float:
     """Seconds before the next try; doubles from the first to the longest pause."""
     return float(min(settings.retry_most_seconds, settings.retry_seconds * 2 ** min(attempts - 1, 20)))

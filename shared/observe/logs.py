@@ -22,8 +22,9 @@ def configure(settings: Log, service: str) -> None:
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
+    # Plain tracebacks: those with local values show secrets and texts, and take seconds in which nothing else runs.
     renderers: list[Any] = (
-        [structlog.dev.ConsoleRenderer()]
+        [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
         if console
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     )
@@ -42,6 +43,13 @@ def configure(settings: Log, service: str) -> None:
         )
     )
     logging.basicConfig(level=max(level, logging.WARNING), handlers=[handler], force=True)
+    logging.getLogger("aiohttp.server").addFilter(_is_ours)
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Not a request that is no HTTP: its sender hears of it, and the error quotes headers, which may hold a key."""
+    problem = record.exc_info[1] if record.exc_info else None
+    return type(problem).__module__ != "aiohttp.http_exceptions"
 
 
 def _scrub(_logger: Any, _method: str, line: Any) -> str:

@@ -6,11 +6,14 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+import structlog
 
 from shared.domain.ids import new_id
 from shared.domain.records import Binding, Lane
-from shared.sdk.ops import Inbound
+from shared.sdk.ops import Inbound, Person
 from shared.store.database import Connection
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +29,17 @@ class LaneFacts:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A stored message that nobody has decided on, with what the sender did lately."""
+    """A stored message that nobody has decided on, with what the sender did lately.
+
+    One that is not `readable` says only who wrote and where.
+    """
 
     id: int
     message: Inbound
     recent: int
     noticed: bool
     received_at: datetime
+    readable: bool = True
 
 
 async def lock_lanes(connection: Connection, lanes: Sequence[Lane]) -> dict[Lane, LaneFacts]:
@@ -57,10 +64,21 @@ async def waiting(connection: Connection, lanes: Sequence[Lane], *, limit: int) 
     """The undecided messages of locked lanes, in order, at most `limit` of each."""
     found: dict[Lane, list[Waiting]] = {lane: [] for lane in lanes}
     for row in await connection.fetch(_WAITING, *_columns(lanes), limit):
-        message = msgspec.convert(row["body"], Inbound)
-        entry = Waiting(row["id"], message, row["recent"], row["noticed"], row["received_at"])
+        message = _message(row)
+        readable = message is not None
+        known = message or Inbound(row["platform_chat"], Person(row["sender_id"]))
+        entry = Waiting(row["id"], known, row["recent"], row["noticed"], row["received_at"], readable)
         found[Lane(row["binding_id"], row["platform_chat"])].append(entry)
     return found
+
+
+def _message(row: Any) -> Inbound | None:
+    """The message of a row; None for one that this program cannot read, as after a change of its shape."""
+    try:
+        return msgspec.convert(row["body"], Inbound)
+    except msgspec.ValidationError as problem:
+        log.warning("message_unreadable", inbound=row["id"], problem=str(problem))
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +189,7 @@ FOR UPDATE OF l
 """
 
 _WAITING = """
-SELECT i.binding_id, i.platform_chat, i.id, i.body, i.received_at,
+SELECT i.binding_id, i.platform_chat, i.id, i.sender_id, i.body, i.received_at,
   (SELECT count(*) FROM inbound r WHERE r.binding_id = i.binding_id AND r.sender_id = i.sender_id
      AND r.state = 'admitted' AND r.decided_at > now() - interval '60 seconds') AS recent,
   coalesce(s.noticed_at > now() - interval '60 seconds', false) AS noticed

@@ -8,6 +8,7 @@ import orjson
 import structlog
 
 from shared.config.sections import Database as DatabaseSettings
+from shared.store.jsonb import encoded
 
 log = structlog.get_logger(__name__)
 
@@ -170,13 +171,8 @@ async def _prepare(connection: Any) -> None:
     await connection.execute(SESSION)
     for kind in ("json", "jsonb"):
         await connection.set_type_codec(
-            kind, schema="pg_catalog", encoder=_encode_json, decoder=orjson.loads, format="text"
+            kind, schema="pg_catalog", encoder=encoded, decoder=orjson.loads, format="text"
         )
-
-
-def _encode_json(value: Any) -> str:
-    # Postgres cannot store the null character; a message that holds one must not stop its lane.
-    return orjson.dumps(value).replace(b"\\u0000", b"").decode()
 
 
 def _sentence(problem: BaseException) -> str:

@@ -4,10 +4,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from shared.domain.records import Delivery, Lane, Part
 from shared.store.database import Connection
+from shared.store.jsonb import encoded, without_null
 
 
 async def lock_lanes(connection: Connection, lanes: Iterable[Lane]) -> None:
@@ -34,7 +33,7 @@ async def plan(connection: Connection, planned: Sequence[tuple[Lane, Part]]) -> 
         [p.purpose for p in parts],
         [p.action for p in parts],
         [p.target_id for p in parts],
-        [_json(p.body) for p in parts],
+        [encoded(p.body) for p in parts],
     )
     return [row["id"] for row in rows]
 
@@ -88,10 +87,10 @@ async def record(connection: Connection, results: Sequence[Result], owner_term: 
             owner_term,
             [r.delivery_id for r in results],
             [r.state for r in results],
-            [r.platform_id for r in results],
-            [None if r.error is None else _json(r.error) for r in results],
+            [without_null(r.platform_id) for r in results],
+            [None if r.error is None else encoded(r.error) for r in results],
             [r.wait_seconds for r in results],
-            [None if r.body is None else _json(r.body) for r in results],
+            [None if r.body is None else encoded(r.body) for r in results],
             [r.action for r in results],
         )
     )
@@ -121,11 +120,6 @@ async def doubtful(connection: Connection, binding_id: str, limit: int = 100) ->
     """Failed and unknown parts of a binding, the newest first, for its owner."""
     rows = await connection.fetch(_DOUBTFUL, binding_id, limit)
     return [dict(row) for row in rows]
-
-
-def _json(value: Any) -> str:
-    # Postgres cannot store the null character, and one value that holds it must not stop a whole batch.
-    return orjson.dumps(value).replace(b"\\u0000", b"").decode()
 
 
 _LOCK_LANES = """

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
-import orjson
 
 from shared.sdk.ops import Inbound
 from shared.store.database import Connection
+from shared.store.jsonb import encoded, without_null
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,10 @@ async def store_poll(
         term,
         cursor.position,
         position,
-        [m.chat for m in messages],
+        [without_null(m.chat) for m in messages],
         [message_key(m) for m in messages],
-        [m.thread for m in messages],
-        [m.sender.id for m in messages],
+        [without_null(m.thread) for m in messages],
+        [without_null(m.sender.id) for m in messages],
         [_body(m) for m in messages],
     )
     chats = tuple(row["chats"] or ())
@@ -81,10 +81,10 @@ async def store_pushed(connection: Connection, binding_id: str, message: Inbound
         await connection.fetchval(
             _STORE_PUSHED,
             binding_id,
-            message.chat,
+            without_null(message.chat),
             message_key(message),
-            message.thread,
-            message.sender.id,
+            without_null(message.thread),
+            without_null(message.sender.id),
             _body(message),
         )
     )
@@ -103,7 +103,7 @@ async def oldest_waiting(connection: Connection) -> float:
 
 def message_key(message: Inbound) -> str:
     """What makes a message the same one when it comes again: its ID, else the ID of the event that carried it."""
-    return f"m:{message.id}" if message.id else f"d:{message.delivery_id}"
+    return without_null(f"m:{message.id}" if message.id else f"d:{message.delivery_id}")
 
 
 def _body(message: Inbound) -> str:
@@ -112,7 +112,7 @@ def _body(message: Inbound) -> str:
         if message.addressed or message.direct
         else msgspec.structs.replace(message, text="", files=[])
     )
-    return orjson.dumps(msgspec.to_builtins(kept)).replace(b"\\u0000", b"").decode()
+    return encoded(msgspec.to_builtins(kept))
 
 
 _STORE_POLL = """

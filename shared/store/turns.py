@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from shared.domain.records import Turn
 from shared.store.database import Connection
+from shared.store.jsonb import encoded, without_null
 from shared.store.presence import ALIVE, KEY_FRONTEND
 
 
@@ -127,8 +126,8 @@ async def close(connection: Connection, closings: Sequence[Closing]) -> dict[int
         [c.error for c in closings],
         [c.usage.prompt_tokens for c in closings],
         [c.usage.completion_tokens for c in closings],
-        [c.text.replace("\x00", "") for c in closings],
-        [orjson.dumps(c.data).replace(b"\\u0000", b"").decode() for c in closings],
+        [without_null(c.text) for c in closings],
+        [encoded(c.data) for c in closings],
     )
     heads = [dict(row) for row in rows]
     return {head.pop("closed"): Head(**head) for head in heads}
@@ -171,8 +170,8 @@ async def hand_over(connection: Connection, turns: Sequence[Turn]) -> None:
 def _columns(messages: Sequence[NewMessage]) -> tuple[list[Any], ...]:
     return (
         [m.role for m in messages],
-        [m.content.replace("\x00", "") for m in messages],
-        [orjson.dumps(m.data or {}).replace(b"\\u0000", b"").decode() for m in messages],
+        [without_null(m.content) for m in messages],
+        [encoded(m.data or {}) for m in messages],
         [m.sender_id for m in messages],
         [m.sender_name for m in messages],
         [m.badge for m in messages],

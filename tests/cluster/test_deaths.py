@@ -86,8 +86,10 @@ async def test_a_posted_event_is_answered(cluster: Cluster, chat: int) -> None:
 async def test_the_leader_is_killed_and_the_next_one_reads_on(cluster: Cluster, chat: int) -> None:
     await cluster.sim.say("before", chat=chat)
     await cluster.sim.answer("You said: before", chat=chat)
+    await quiet(cluster, chat)
     leader = await cluster.leader()
     run = cluster.run
+    position = await cluster.fetchval("SELECT max(position) FROM binding_cursor")
     calls = (await cluster.sim.get("telegram/calls", since=10**9))["next"]
     await cluster.written(lambda: os.kill(leader["pid"], signal.SIGKILL))
     for n in range(5):
@@ -101,6 +103,7 @@ async def test_the_leader_is_killed_and_the_next_one_reads_on(cluster: Cluster, 
         for call in await cluster.sim.calls(since=calls)
         if call["method"] == "getUpdates"
     ]
+    assert offsets[0] == int(position), "the next poll carries the stored position"
     assert offsets == sorted(offsets), "no read position moved back"
     assert cluster.run["frontends"] != run["frontends"]
 
@@ -210,6 +213,51 @@ async def test_a_leader_that_was_stopped_in_the_middle_of_a_send_rejoins_as_a_fo
     assert await cluster.fetchval("SELECT max(position) >= $1 FROM binding_cursor", position)
     now = await cluster.fetch("SELECT term, holder FROM leases WHERE name = 'leader'")
     assert now[0]["term"] > term
+    assert all(row["term"] > term for row in await cluster.fetch("SELECT term FROM binding_cursor"))
+    assert leader in cluster.run["frontends"], "the same process goes on"
+
+    async def follows() -> bool:
+        members = (await cluster.api("GET", "/api/cluster"))[1]["frontends"]
+        (own,) = (member for member in members if member["id"] == leader["id"])
+        return bool(own["alive"] and own["shards"] == [])
+
+    await until_answer(follows, within=15)
+
+
+@pytest.mark.case("CL-07")
+async def test_a_frontend_that_was_stopped_in_a_turn_ends_nothing_of_the_one_that_took_it_over(
+    cluster: Cluster, chat: int
+) -> None:
+    word = f"paused{chat}"
+    await slow(cluster, word, delay_ms=3000)
+    await cluster.sim.say(word, chat=chat)
+    holder = await holder_of(cluster, chat)
+
+    async def requests() -> list[Any]:
+        return [call for call in await cluster.sim.calls("model") if word in str(call["params"])]
+
+    async def answered() -> bool:
+        found = await requests()
+        return len(found) == 2 and found[0]["status"] == 200 and found[1]["status"] is None
+
+    await until_answer(requests, within=10)
+    os.kill(holder["pid"], signal.SIGSTOP)
+    try:
+        # Another one works on the same turn, and the whole answer to the first one lies in its socket.
+        await until_answer(answered, within=15)
+        taken = await holder_of(cluster, chat)
+        assert taken["id"] != holder["id"]
+    finally:
+        os.kill(holder["pid"], signal.SIGCONT)
+    await settled(cluster, chat, [f"slow {word}"])
+    turns = await cluster.fetch(
+        "SELECT t.state, t.holder, t.takeovers FROM turns t JOIN chats c ON c.id = t.chat_id "
+        "WHERE c.platform_chat = $1",
+        str(chat),
+    )
+    assert [(t["state"], t["holder"], t["takeovers"]) for t in turns] == [("done", taken["id"], 1)]
+    await cluster.sim.say("and on", chat=chat)
+    await settled(cluster, chat, [f"slow {word}", "You said: and on"])
 
 
 @pytest.mark.case("TG-01")

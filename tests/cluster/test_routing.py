@@ -4,15 +4,18 @@ import json
 import os
 import signal
 import ssl
+import zlib
 from collections.abc import AsyncIterator
 from itertools import count
 from typing import Any
 
 import aiohttp
+import asyncpg
 import psutil
 import pytest
 import pytest_asyncio
 
+from shared.store.leases import KEY_OWNER
 from tests.support.cluster import Cluster
 from tests.support.until import until_answer
 
@@ -48,6 +51,64 @@ async def connect(cluster: Cluster, bot: str, *, frontend: int = 0, **fields: An
 async def say(cluster: Cluster, bot: str, chat: int, text: str, *, person: int = 0) -> None:
     event = {"bot": bot, "chat": chat, "from": {"id": person or chat, "first_name": "Ada"}, "text": text}
     await cluster.sim.post("telegram/events", event)
+
+
+async def polls(cluster: Cluster, entry: dict[str, Any]) -> float:
+    """How many polls a frontend has completed."""
+    async with aiohttp.ClientSession() as http, http.get(entry["url"] + "/metrics") as response:
+        lines = (await response.text()).splitlines()
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith("trunkline_polls_total{"))
+
+
+async def refusal(cluster: Cluster) -> dict[str, Any] | None:
+    """The error that a frontend answers to the question for the kinds; None when it lists them."""
+    status, body = await cluster.api("GET", "/api/chats/connectors/kinds", frontend=1)
+    assert (status, "kinds" in body) in {(200, True), (503, False)}, body
+    if status == 200:
+        assert [kind["id"] for kind in body["kinds"]] == ["telegram"], "an empty list is no sign of an outage"
+        return None
+    assert body["error"]["type"] == "owner_unavailable"
+    assert "connector add-on runs" in body["error"]["message"]
+    assert "private carrier" in body["error"]["message"]
+    return dict(body["error"])
+
+
+async def refused_as(cluster: Cluster, code: str) -> None:
+    """Wait until the owner's kinds are refused with this code; nothing may be connected then."""
+
+    async def same() -> bool:
+        return ((await refusal(cluster)) or {}).get("code") == code
+
+    await until_answer(same, within=20)
+    before = (await cluster.api("GET", "/api/chats/connectors"))[1]["connectors"]
+    status, body = await connect(cluster, token(), **CONFIRM)
+    assert (status, body["error"]["code"]) == (503, code)
+    after = (await cluster.api("GET", "/api/chats/connectors"))[1]["connectors"]
+    assert [c["id"] for c in after] == [c["id"] for c in before]
+
+
+async def served(cluster: Cluster) -> None:
+    """Wait until the owner answers again, with the kinds of its add-ons."""
+
+    async def listed() -> bool:
+        status, body = await cluster.api("GET", "/api/chats/connectors/kinds")
+        return status == 200 and bool(body["kinds"])
+
+    await until_answer(listed, within=40)
+
+
+@pytest.mark.req("CLU-04")
+async def test_polls_come_from_the_leader_and_from_no_other_process(cluster: Cluster) -> None:
+    leader = await cluster.leader()
+    entries = cluster.run["frontends"]
+    before = [await polls(cluster, entry) for entry in entries]
+    since = (await cluster.sim.get("telegram/calls", since=10**9))["next"]
+    await cluster.sim.say("who reads this", chat=6010)
+    await cluster.sim.answer("You said: who reads this", chat=6010)
+    more = [await polls(cluster, entry) - was for entry, was in zip(entries, before, strict=True)]
+    assert [n > 0 for n in more] == [entry["id"] == leader["id"] for entry in entries]
+    read = [call for call in await cluster.sim.calls(since=since) if call["method"] == "getUpdates"]
+    assert {call["status"] for call in read} <= {200, None}, "no second reader"
 
 
 @pytest.mark.req("CLU-10")
@@ -174,6 +235,23 @@ async def test_a_send_whose_way_back_was_cut_is_not_repeated(cluster: Cluster) -
     assert [m["text"] for m in shown if m["from_bot"]] == ["You said: once", "You said: twice"]
 
 
+@pytest.mark.req("CLU-31")
+async def test_a_send_in_which_the_owner_was_killed_is_there_once(cluster: Cluster) -> None:
+    bot = token()
+    status, made = await connect(cluster, bot, reply_mode="off", **CONFIRM)
+    assert status == 201, made
+    await cluster.sim.fault("sendMessage", chat=6011, delay_ms=1500, times=1)
+    await say(cluster, bot, 6011, "cut off")
+    await cluster.sim.wait_call("sendMessage", chat=6011, state="received")
+    await cluster.written(lambda: os.kill(cluster.owner_pid, signal.SIGKILL), within=60)
+    await cluster.sim.answer("You said: cut off", chat=6011)
+    await say(cluster, bot, 6011, "afterwards")
+    shown = await cluster.sim.answer("You said: afterwards", chat=6011, timeout=40)
+    assert [m["text"] for m in shown if m["from_bot"]] == ["You said: cut off", "You said: afterwards"]
+    sends = [c for c in await cluster.sim.calls() if c["method"] == "sendMessage" and c.get("chat") == 6011]
+    assert len(sends) == 2
+
+
 @pytest.mark.req("CLU-21")
 @pytest.mark.req("CLU-25")
 @pytest.mark.req("CLU-34")
@@ -218,3 +296,37 @@ async def test_a_refused_new_token_leaves_the_binding_as_it_was_and_it_goes_on_a
     assert (status, body["name"]) == (200, "Renamed")
     await say(cluster, bot, 6007, "after the change")
     await cluster.sim.answer("You said: after the change", chat=6007)
+
+
+@pytest.mark.req("CLU-22")
+@pytest.mark.req("CLU-24")
+async def test_an_owner_that_is_held_in_its_start_is_an_error_and_no_empty_list(cluster: Cluster) -> None:
+    name = await cluster.fetchval("SELECT name FROM leases WHERE name LIKE 'owner:%'")
+    hold = await asyncpg.connect(cluster.run["postgres"]["dsn"])
+    try:
+        os.kill(cluster.owner_pid, signal.SIGKILL)
+        # Its lock is free as soon as its session is gone; its successor needs a moment to get there.
+        await hold.execute(
+            "SELECT pg_advisory_lock($1, $2)",
+            KEY_OWNER,
+            zlib.crc32(name.partition(":")[2].encode()) & 0x7FFFFFFF,
+        )
+        await refused_as(cluster, "owner_unready")
+    finally:
+        await hold.close()
+    await served(cluster)
+
+
+@pytest.mark.req("CLU-23")
+@pytest.mark.req("CLU-24")
+@pytest.mark.req("CLU-34")
+async def test_a_fenced_owner_is_an_error_and_no_empty_list(cluster: Cluster) -> None:
+    assert await cluster.fetch(
+        "UPDATE leases SET term = term + 1, holder = 'another machine/1' WHERE name LIKE 'owner:%' RETURNING term"
+    )
+    await refused_as(cluster, "owner_fenced")
+    # That other owner was none: the lease runs out, and the next one here may take over.
+    await cluster.written(lambda: os.kill(cluster.owner_pid, signal.SIGKILL), within=60)
+    await served(cluster)
+    await cluster.sim.say("one owner again", chat=6012)
+    await cluster.sim.answer("You said: one owner again", chat=6012)

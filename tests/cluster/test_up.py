@@ -130,6 +130,26 @@ async def _check_doctor(cluster: Cluster, settings: dict[str, str]) -> None:
     )
 
 
+@pytest.mark.req("TOK-06")
+@pytest.mark.req("TOK-08")
+async def test_a_key_that_others_may_read_is_refused_at_the_start(cluster: Cluster) -> None:
+    key = cluster.data / "connectors.key"
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert await cluster.stop() == 0
+    for mode in (0o644, 0o640):
+        key.chmod(mode)
+        said = refused(await trunkline_beside("up", "--demo", "--port", "0", "--data", str(cluster.data)), 1)
+        assert f"mode 0{mode:o}" in said
+        assert f"chmod 600 {key}" in said
+        assert key.read_text().split(":")[1].strip() not in said
+        assert not (cluster.data / "run.json").exists()
+    # No token was opened, so the platform was asked nothing: it works again with the mode mended.
+    key.chmod(0o600)
+    await cluster.start()
+    await cluster.sim.say("good again")
+    await cluster.sim.answer("You said: good again")
+
+
 async def test_frontend_and_owner_in_one_process_answer_too() -> None:
     async with Cluster(combined=True) as cluster:
         assert cluster.owner_pid == cluster.frontend_pids()[0]

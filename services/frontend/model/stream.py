@@ -13,6 +13,9 @@ import msgspec
 from services.frontend.model.problems import ModelProblem, problem_of
 from shared.store.turns import Usage
 
+#: no reply holds so many tokens: whoever counts this has miscounted
+MOST_TOKENS = 1 << 40
+
 _OPEN, _CLOSE = "<think>", "</think>"
 
 
@@ -97,10 +100,7 @@ class Assembler:
 
     def _take_usage(self, usage: Any) -> None:
         if isinstance(usage, dict):
-            prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
-            self._usage = Usage(
-                prompt if isinstance(prompt, int) else 0, completion if isinstance(completion, int) else 0
-            )
+            self._usage = Usage(_count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens")))
 
 
 def visible(raw: str) -> str:
@@ -128,6 +128,11 @@ def _object(value: Any) -> dict[str, Any]:
 
 def _items(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+def _count(value: Any) -> int:
+    """A count of tokens; 0 for what cannot be one."""
+    return value if isinstance(value, int) and 0 <= value < MOST_TOKENS else 0
 
 
 def _status(error: Any) -> int:

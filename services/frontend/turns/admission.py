@@ -6,7 +6,7 @@ messages of the chats, the notices to the senders and the claim of the turns. So
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -54,6 +54,8 @@ def judge(facts: LaneFacts, waiting: Waiting, limits: Limits) -> Verdict:
     The order matters: a person who is not listed learns nothing, not even that the bot exists (ALLOW-06).
     """
     message = waiting.message
+    if not waiting.readable:
+        return Verdict("refused", "unreadable")
     if not facts.binding.enabled:
         return Verdict("refused", "binding_off")
     if message.migrated_to:
@@ -160,12 +162,10 @@ def _judge_all(facts: LaneFacts, waiting: list[Waiting], limits: Limits) -> list
     told: set[str] = set()
     for entry in waiting:
         sender = entry.message.sender.id
-        known = Waiting(
-            entry.id,
-            entry.message,
-            entry.recent + admitted.get(sender, 0),
-            entry.noticed or sender in told,
-            entry.received_at,
+        known = replace(
+            entry,
+            recent=entry.recent + admitted.get(sender, 0),
+            noticed=entry.noticed or sender in told,
         )
         verdict = judge(facts, known, limits)
         if verdict.state == "admitted":

@@ -1,10 +1,23 @@
 """An answer as planned parts: the first takes over the working message, the others follow (ANS-30)."""
 
+import asyncio
+from typing import Any
+
 from shared.domain.records import Part, Turn
 from shared.i18n import say
 from shared.sdk.manifest import TextDialect
 from shared.store.requests import Destination
 from shared.text.split import render
+
+#: characters from which an answer is rendered beside the event loop: 200,000 take seconds, in which leases run out
+LONG = 10_000
+
+
+async def planned_answer(text: str, **where: Any) -> list[Part]:
+    """`answer_parts`, without holding up everything else while a long answer is rendered."""
+    if len(text) < LONG:
+        return answer_parts(text, **where)
+    return await asyncio.to_thread(answer_parts, text, **where)
 
 
 def answer_parts(

@@ -10,7 +10,7 @@ from services.frontend.catalog import Catalog
 from services.frontend.model import ModelClient, ModelProblem, Reply
 from services.frontend.turns.closing import Closer, Ending
 from services.frontend.turns.context import request_messages, unanswered_calls
-from services.frontend.turns.delivery import answer_parts
+from services.frontend.turns.delivery import planned_answer
 from services.frontend.turns.progress import Progress
 from services.frontend.turns.tools import Toolbox, Tools
 from services.frontend.turns.typing import Typing
@@ -177,7 +177,7 @@ class TurnRunner:
         parts = []
         if place.binding_id:
             dialect = await self._catalog.dialect(place.kind, place.addon)
-            parts = answer_parts(text, turn=turn, place=place, dialect=dialect, reply_to=newest)
+            parts = await planned_answer(text, turn=turn, place=place, dialect=dialect, reply_to=newest)
         data = {"read": request.read_seq} | ({"error": error} if error else {})
         return await self._closer.close(Ending(Closing(turn, text, data, error, work.usage), place, parts))
 

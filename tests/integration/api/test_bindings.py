@@ -1,10 +1,12 @@
 """Bindings over the API, with an owner whose answers the test sets."""
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
 
+from services.frontend.api.table import ROUTES
 from shared.domain.errors import (
     AddonNotRunning,
     Deadline,
@@ -81,6 +83,20 @@ async def test_a_fresh_binding_admits_nobody_and_knows_its_add_on(ada: Client, a
 
 
 @pytest.mark.req("ANS-10")
+@pytest.mark.parametrize("mode", ["progress", "stream", "off"])
+async def test_there_are_three_ways_to_reply_and_another_is_a_400(ada: Client, agent: str, mode: str) -> None:
+    made = await ada.post(ROOT, body(agent, reply_mode=mode), status=201)
+    place = f"{ROOT}/{made['id']}"
+    for other in ("loud", "", "PROGRESS", None, 1):
+        for method, path, sent in (
+            ("POST", ROOT, body(agent, reply_mode=other)),
+            ("PUT", place, {"reply_mode": other}),
+        ):
+            assert (await ada.refused(400, method, path, sent))["param"] == "reply_mode"
+    assert (await ada.get(place))["reply_mode"] == mode
+    assert (await ada.put(place, {"name": "renamed"}))["reply_mode"] == mode
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -132,8 +148,10 @@ async def test_accepting_anyone_has_to_be_confirmed_in_words(ada: Client, agent:
 @pytest.mark.req("CLU-18")
 async def test_connections_need_their_own_feature_and_not_add_ons(api: Running, ada: Client) -> None:
     bob = await api.person("Bob", "addons", "chats")
-    for path in (ROOT, f"{ROOT}/kinds", f"{ROOT}/bnd_x"):
-        error = await bob.refused(403, "GET", path)
+    routes = [(route.method, route.path) for route in ROUTES if route.path.startswith(ROOT)]
+    assert len(routes) >= 11
+    for method, path in routes:
+        error = await bob.refused(403, method, re.sub(r"\{\w+\}", "x", path))
         assert (error["type"], error["param"]) == ("permission_error", "connectors")
     await ada.get(ROOT)
     await ada.get(f"{ROOT}/kinds")
@@ -205,6 +223,7 @@ async def test_a_token_that_is_refused_is_not_stored(ada: Client, agent: str, ow
     assert await names(ada) == []
 
 
+@pytest.mark.case("TG-22")
 async def test_a_webhook_of_another_program_has_to_be_taken_over_in_words(
     ada: Client, agent: str, owner: ScriptedOwner
 ) -> None:
@@ -299,6 +318,23 @@ async def test_a_replacement_that_is_refused_leaves_everything_as_it_was(
     await ada.refused(status, "PUT", f"{ROOT}/{made['id']}", {"name": "new", "token": "999:bad"})
     assert await ada.get(f"{ROOT}/{made['id']}") == made
     assert await api.database.fetchval("SELECT sealed FROM binding_secrets") == sealed
+
+
+@pytest.mark.req("CLU-28")
+async def test_a_replacement_by_somebody_without_the_right_leaves_everything_as_it_was(
+    api: Running, ada: Client, agent: str, owner: ScriptedOwner
+) -> None:
+    made = await ada.post(ROOT, body(agent), status=201)
+    sealed = await api.database.fetchval("SELECT sealed FROM binding_secrets")
+    asked = len(owner.named("verify"))
+    nobody = api.client("")
+    featureless = await api.person("Bob", "agents", "chats")
+    another = await api.person("Cid", "connectors", "agents")
+    for caller, status in ((nobody, 401), (featureless, 403), (another, 404)):
+        await caller.refused(status, "PUT", f"{ROOT}/{made['id']}", {"name": "new", "token": "999:bad"})
+    assert await ada.get(f"{ROOT}/{made['id']}") == made
+    assert await api.database.fetchval("SELECT sealed FROM binding_secrets") == sealed
+    assert len(owner.named("verify")) == asked, "the platform was not asked either"
 
 
 @pytest.mark.req("BIND-14")

@@ -122,16 +122,29 @@ async def test_an_outage_of_telegram_does_not_stop_a_save(stage: Stage) -> None:
     assert result["account"]["id"] == TOKEN.partition(":")[0]
 
 
+@pytest.mark.case("TG-22")
 async def test_a_webhook_is_named_by_its_host_and_taken_over_only_when_asked(stage: Stage) -> None:
     await install(stage)
-    await stage.sim.result("setWebhook", url="https://hooks.example.org/secret-path")
-    given = await body(stage)
-    error = await stage.admin.refused(400, "POST", ROOT, given)
-    assert error["code"] == "webhook_set"
-    assert "hooks.example.org" in error["message"]
-    assert "secret-path" not in error["message"]
-    await stage.admin.post(ROOT, given | {"take_over_webhook": True}, status=201)
+    webhook = "https://hooks.example.org/secret-path"
+    await stage.sim.result("setWebhook", url=webhook)
+    given = await body(stage, enabled=True)
+    for sent in (given, given | {"take_over_webhook": False}):
+        error = await stage.admin.refused(400, "POST", ROOT, sent)
+        assert (error["code"], error["param"]) == ("webhook_set", "take_over_webhook")
+        assert "hooks.example.org" in error["message"]
+        assert "secret-path" not in error["message"]
+        assert (await stage.sim.result("getWebhookInfo"))["url"] == webhook
+        assert (await stage.admin.get(ROOT))["connectors"] == []
+    made = await stage.admin.post(ROOT, given | {"take_over_webhook": True}, status=201)
     assert (await stage.sim.result("getWebhookInfo"))["url"] == ""
+    # Another program sets it again: a test names it, and it stays.
+    await stage.sim.result("setWebhook", url=webhook)
+    tested = await stage.admin.post(f"{ROOT}/{made['id']}/test")
+    assert tested["ok"] is False
+    assert "hooks.example.org" in tested["reason"]
+    assert "secret-path" not in tested["reason"]
+    assert (await stage.sim.result("getWebhookInfo"))["url"] == webhook
+    assert await stage.asked("deleteWebhook") == 1
 
 
 @pytest.mark.req("TOK-01")
@@ -174,6 +187,33 @@ async def test_a_test_with_the_platform_up_down_and_refusing(stage: Stage) -> No
     assert refused["ok"] is False
     assert refused["reason"].startswith("Telegram does not accept the token: ask @BotFather")
     assert (await stage.admin.post(place))["ok"] is True
+
+
+@pytest.mark.req("CLU-32")
+@pytest.mark.req("BIND-07")
+@pytest.mark.req("BIND-08")
+@pytest.mark.req("BIND-11")
+async def test_a_binding_from_before_add_ons_works_as_soon_as_its_add_on_is_installed(stage: Stage) -> None:
+    await install(stage)
+    open_to_all: dict[str, Any] = {"accept_any": True, "confirm_accept_any": "accept any message"}
+    made = await stage.admin.post(ROOT, await body(stage, **open_to_all), status=201)
+    await stage.admin.delete("/api/addons/telegram")
+    database = stage.api.database
+    await database.execute("UPDATE bindings SET addon = '', enabled = true, revision = revision + 1")
+    await database.execute("UPDATE binding_cursor SET position = '1'")
+    await stage.admin.get(f"{ROOT}/kinds")
+    kept = await stage.admin.get(f"{ROOT}/{made['id']}")
+    assert (kept["enabled"], kept["active"]) == (True, False)
+    assert kept["reason"] == "install the Telegram add-on"
+    await stage.sim.says("from long ago")
+    assert await stage.asked("getUpdates") == 0
+    await install(stage)
+    page = await stage.sim.get(
+        "telegram/messages", chat=5001, bot=TOKEN, wait_text="You said: from long ago", timeout=15
+    )
+    assert page["found"], page
+    assert (await stage.admin.get(f"{ROOT}/{made['id']}"))["active"] is True
+    assert await database.fetchval("SELECT addon FROM bindings") == "", "nobody edited it"
 
 
 @pytest.mark.req("BIND-01")

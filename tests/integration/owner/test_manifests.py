@@ -30,3 +30,15 @@ def test_each_kind_states_its_delivery_and_another_word_is_refused(path: Path) -
         del kind["delivery"]
         with pytest.raises(ManifestRefused):
             parse_manifest(json.dumps(manifest).encode())
+
+
+@pytest.mark.req("CLU-02")
+def test_the_messengers_among_the_shipped_kinds_are_polled() -> None:
+    delivery = {
+        kind["id"]: kind["delivery"]
+        for path in SHIPPED
+        for kind in kinds_of(json.loads(path.read_bytes()))
+        if kind["id"] in {"telegram", "slack", "discord"}
+    }
+    assert "telegram" in delivery
+    assert set(delivery.values()) == {"pull"}

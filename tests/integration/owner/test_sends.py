@@ -141,6 +141,33 @@ async def test_a_refusal_for_good_is_recorded_and_passed(path: Rig) -> None:
     assert len(await path.calls(bot, "sendMessage")) == 2
 
 
+async def test_an_outcome_that_cannot_be_stored_holds_up_neither_its_lane_nor_others(path: Rig) -> None:
+    bot = await path.bot(reply_mode="off")
+    await path.database.execute(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'too strange'; END $$"
+    )
+    await path.database.execute(
+        "CREATE TRIGGER refuse BEFORE UPDATE ON deliveries FOR EACH ROW "
+        "WHEN (NEW.platform_chat = '7010' AND NEW.platform_id <> '') EXECUTE FUNCTION refuse()"
+    )
+    try:
+        for chat in (7010, 7011):
+            await path.says(bot, chat, "first")
+        for chat in (7010, 7011):
+            await path.says(bot, chat, "second")
+            await path.answer(bot, chat, "You said: second")
+        await path.eventually(
+            "SELECT bool_and(state = 'sent') FROM deliveries WHERE binding_id = $1", bot.binding
+        )
+    finally:
+        await path.database.execute("DROP FUNCTION refuse CASCADE")
+    facts = await path.database.fetch(
+        "SELECT error ->> 'code' AS code FROM deliveries WHERE binding_id = $1 AND platform_chat = '7010'",
+        bot.binding,
+    )
+    assert {row["code"] for row in facts} == {"bug"}
+
+
 def limited(seconds: int) -> dict[str, Any]:
     body = {
         "ok": False,

@@ -139,3 +139,31 @@ async def test_messages_of_one_lane_are_answered_in_their_order(path: Rig) -> No
     shown = [int(text.split()[-1].rstrip(".")) for text in await path.visible(bot, 5001)]
     assert shown == sorted(shown)
     assert shown[-1] == 9
+
+
+@pytest.mark.parametrize("text", ["\\u0000", "a\\u0000", "C:\\u0000\\u0000\\", '"\\u0000"'])
+async def test_a_text_that_shows_an_escaped_null_character_is_answered_like_any_other(
+    path: Rig, text: str
+) -> None:
+    """Whoever may write to a bot must not be able to silence it."""
+    bot = await path.bot()
+    await path.says(bot, 5001, text)
+    await path.answer(bot, 5001, f"You said: {text}")
+
+
+async def test_a_stored_message_that_cannot_be_read_is_recorded_and_passed(path: Rig) -> None:
+    bot = await path.bot()
+    await path.says(bot, 5001, "before")
+    await path.answer(bot, 5001, "before")
+    for n, body in enumerate(['{"chat": 5, "sender": []}', "[]", None]):
+        await path.database.execute(
+            "INSERT INTO inbound (binding_id, account_epoch, platform_chat, message_key, sender_id, body) "
+            "VALUES ($1, 1, '5001', $2, '5001', $3::text::jsonb)",
+            bot.binding,
+            f"m:broken{n}",
+            body,
+        )
+    await path.says(bot, 5001, "after")
+    await path.answer(bot, 5001, "You said: after")
+    unreadable = ("refused", "unreadable")
+    assert await decided(path, bot, 5) == [("admitted", ""), *[unreadable] * 3, ("admitted", "")]

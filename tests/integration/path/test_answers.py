@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.rig import Rig
+from tests.support.rig import Bot, Rig
+from tests.support.until import until_answer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -81,6 +82,11 @@ async def test_typing_is_renewed_every_four_seconds_until_the_answer(path: Rig) 
     gaps = [later - earlier for earlier, later in pairwise(typing)]
     assert len(typing) == 3
     assert all(3.9 < gap < 4.6 for gap in gaps)
+    everything = await path.sim.get("telegram/calls", since=0)
+    late = await path.sim.get(
+        "telegram/wait", since=everything["next"], method="sendChatAction", chat=5001, timeout=4.6
+    )
+    assert not late["found"], "none after the answer"
 
 
 @pytest.mark.req("ANS-06")
@@ -189,8 +195,9 @@ async def test_nothing_of_four_thousand_full_stops_is_lost(path: Rig) -> None:
     await path.eventually(
         "SELECT count(*) >= 2 AND bool_and(state = 'sent') FROM deliveries WHERE binding_id = $1", bot.binding
     )
-    edits = await path.calls(bot, "editMessageText", "sendMessage")
-    assert all(len(call["params"]["text"]) <= 8192 for call in edits)
+    sent = [call["params"]["text"] for call in await path.calls(bot, "editMessageText", "sendMessage")]
+    assert all(len(text.encode("utf-16-le")) // 2 <= 4096 for text in sent), "cut after formatting"
+    assert sum(text.count("\\.") for text in sent) == 4000
     assert "".join(await path.visible(bot, 5001)) == "." * 4000
 
 
@@ -221,7 +228,7 @@ async def test_an_answer_of_nothing_visible_gets_a_sentence(path: Rig) -> None:
 @pytest.mark.case("TG-07")
 async def test_a_flood_wait_stops_edits_and_the_final_text_is_whole(path: Rig) -> None:
     bot = await path.bot(addons=["probe"])
-    tools = [{"tool": "probe_read", "arguments": {"value": str(n)}} for n in range(5)]
+    tools = [{"tool": "probe_read", "arguments": {"value": str(n)}} for n in range(8)]
     answer = " ".join(f"light{n:03d}" for n in range(280))
     await path.script("lights", *tools, {"text": answer}, delay_ms=450)
     await path.says(bot, GROUP, f"@{bot.handle} lights")
@@ -230,18 +237,28 @@ async def test_a_flood_wait_stops_edits_and_the_final_text_is_whole(path: Rig) -
         "body": {
             "ok": False,
             "error_code": 429,
-            "description": "Too Many Requests: retry after 3",
-            "parameters": {"retry_after": 3},
+            "description": "Too Many Requests: retry after 30",
+            "parameters": {"retry_after": 30},
         },
     }
+    await _edits(path, bot, 3)
     await path.fault(bot, "editMessageText", **limited)
-    await path.answer(bot, GROUP, "light279")
+    await path.answer(bot, GROUP, "light279", within=60)
     edits = await path.calls(bot, "editMessageText")
-    at = [call["at"] for call in edits if call["status"] == 429]
-    later = [call["at"] for call in edits if call["at"] > at[0]]
-    assert len(at) == 1
-    assert min(later) - at[0] >= 3
+    assert [call["status"] for call in edits] == [200, 200, 200, 429, 200]
+    assert edits[-1]["at"] - edits[-2]["at"] >= 30
+    after = [call for call in await path.calls(bot) if call["at"] > edits[-2]["at"]]
+    assert [call["method"] for call in after if call.get("chat") == GROUP] == ["editMessageText"]
     assert await path.visible(bot, GROUP) == [answer]
+
+
+async def _edits(path: Rig, bot: Bot, count: int) -> None:
+    """Wait until so many edits have been made."""
+
+    async def made() -> bool:
+        return len(await path.calls(bot, "editMessageText")) >= count
+
+    await until_answer(made)
 
 
 def _unparsable() -> dict[str, Any]:

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from shared.lifecycle import Tasks
 from tests.support.rig import Bot, Replica, Rig
-from tests.support.until import until
+from tests.support.until import until, until_answer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -49,6 +50,14 @@ async def one_answer_each(path: Rig, bot: Bot, chat: int, texts: list[str]) -> N
     assert await path.visible(bot, chat) == [f"You said: {text}" for text in texts]
 
 
+async def duplicates(path: Rig) -> float:
+    """How many messages were dropped because they had been stored before."""
+    async with path.sim.http.get(path.replicas[0].frontend.url + "/metrics") as response:
+        text = await response.text()
+    (found,) = (line for line in text.splitlines() if line.startswith("trunkline_inbound_duplicates_total "))
+    return float(found.split()[1])
+
+
 @pytest.mark.req("CLU-06")
 @pytest.mark.case("CL-01")
 @pytest.mark.case("TG-01")
@@ -73,6 +82,43 @@ async def test_a_leader_cut_off_with_a_poll_out_is_replaced_and_its_late_write_d
         "SELECT term FROM binding_cursor WHERE binding_id = $1", bot.binding
     )
     assert written == await path.database.fetchval("SELECT term FROM leases WHERE name = 'leader'")
+
+
+@pytest.mark.case("TG-01")
+async def test_an_update_that_the_next_leader_reads_again_is_counted_and_not_answered_again(
+    path: Rig,
+) -> None:
+    bot = await path.bot()
+    update = {
+        "update_id": 900001,
+        "message": {
+            "message_id": 41,
+            "chat": {"id": 5001, "type": "private"},
+            "from": {"id": 5001},
+            "text": "ping",
+        },
+    }
+    again: dict[str, Any] = {"status": 200, "body": {"ok": True, "result": [update]}}
+    before = await duplicates(path)
+    await path.says(bot, 5001, "hello")
+    await one_answer_each(path, bot, 5001, ["hello"])
+    await path.fault(bot, "getUpdates", **again)
+    await one_answer_each(path, bot, 5001, ["hello", "ping"])
+    for replica in list(path.replicas):
+        await path.stop_frontend(replica)
+    # As if the position had not been written before the restart.
+    await path.database.execute("UPDATE binding_cursor SET position = '' WHERE binding_id = $1", bot.binding)
+    await path.fault(bot, "getUpdates", **again)
+    await path.add_frontend()
+
+    async def counted() -> bool:
+        return await duplicates(path) == before + 1
+
+    await until_answer(counted, within=15)
+    await one_answer_each(path, bot, 5001, ["hello", "ping"])
+    assert await path.database.fetchval("SELECT count(*) FROM turns WHERE binding_id = $1", bot.binding) == 2
+    stored = "SELECT position FROM binding_cursor WHERE binding_id = $1"
+    assert await path.database.fetchval(stored, bot.binding) == "900002"
 
 
 @pytest.mark.case("CL-01")

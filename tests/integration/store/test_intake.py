@@ -91,3 +91,10 @@ async def test_what_is_not_addressed_is_kept_without_its_text(store: Database) -
     message = Inbound(chat="-4001", sender=Person("5001"), id="1", text="among ourselves")
     await intake.store_poll(store, START, term=1, position="2", messages=[message])
     assert "ourselves" not in await store.fetchval("SELECT body::text FROM inbound")
+
+
+async def test_names_that_hold_a_null_character_stop_no_poll(store: Database) -> None:
+    message = Inbound(chat="5\x00001", sender=Person("5\x00001"), id="1\x00", thread="\x00", text="hi")
+    stored = await intake.store_poll(store, START, term=1, position="2", messages=[message])
+    assert (stored.new, stored.chats) == (1, ("5001",))
+    assert await rows(store) == ["m:1"]

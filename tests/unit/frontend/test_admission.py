@@ -141,3 +141,8 @@ def test_no_name_and_no_text_ever_admits_a_stranger(
     sender = Person("7", name, "" if handle.lower() == "bob" else handle)
     message = waiting(sender=sender, chat="7", text=text, direct=direct, addressed=addressed)
     assert judge(FACTS, message, LIMITS).state in {"refused", "unaddressed"}
+
+
+def test_a_message_that_cannot_be_read_is_refused_without_a_word() -> None:
+    verdict = judge(FACTS, replace(waiting(), readable=False), LIMITS)
+    assert (verdict.state, verdict.reason, verdict.notice) == ("refused", "unreadable", "")

@@ -140,3 +140,11 @@ def test_no_chunk_of_any_shape_breaks_the_assembler(chunk: Any) -> None:
     except ModelProblem:
         return
     assembler.reply()
+
+
+@pytest.mark.parametrize("count", [10**30, -1, "7", None, 1.5])
+def test_a_count_of_tokens_that_cannot_be_one_is_none(count: Any) -> None:
+    assembler = Assembler()
+    assembler.chunk({"choices": [], "usage": {"prompt_tokens": count, "completion_tokens": 3}})
+    usage = assembler.reply().usage
+    assert (usage.prompt_tokens, usage.completion_tokens) == (0, 3)
