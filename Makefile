@@ -3,8 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# pip's own messages only: no questions, no advice, no addresses
-PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+# pip's errors only: no questions, no advice, no warnings with addresses
+PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 # folder of the checklists, for `make requirements`
 SPEC ?= ../shared/spec
 # an interpreter of the newest supported version, where the machine has one
@@ -35,7 +35,7 @@ check: $(VENV)/.dev  ## Lint, format, types and import rules, for Python 3.11 an
 	$(BIN)/lint-imports
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir .mkdocs
 	rm -rf .mkdocs
-	$(if $(PYTHON313),$(PYTHON313) -m pip install --quiet --disable-pip-version-check --dry-run --ignore-installed \
+	$(if $(PYTHON313),$(PYTHON313) -m pip install -qq --disable-pip-version-check --dry-run --ignore-installed \
 	  --require-hashes -r requirements.lock,@echo "no Python 3.13 on this machine: the lock was not resolved under it")
 
 bench: $(VENV)/.dev  ## Run the benchmarks and print their figures.
@@ -45,10 +45,12 @@ requirements: $(VENV)/.dev  ## Count the rows of the checklists that a test prov
 	SPEC=$(SPEC) $(BIN)/python -m tests.requirements
 
 clean:  ## Remove what the commands above have made.
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .mkdocs dist
 
 $(BIN)/trunkline: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15) and "Trunkline needs Python 3.11 to 3.14: make PYTHON=python3.13")'
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments:" \
+	  "install its venv package (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --require-hashes -r requirements.lock
 	$(PIP) install --no-deps --no-build-isolation -e .

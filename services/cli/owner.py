@@ -38,7 +38,8 @@ def _compose(settings: Settings) -> "OwnerPart":
     )
     app = web.Application()
     app.add_routes(owner.health.routes())
-    http = HttpServer(app, settings.owner.http_host, settings.owner.http_port)
+    where = settings.owner
+    http = HttpServer(app, where.http_host, where.http_port, chosen_by="TRUNKLINE_OWNER_HTTP_PORT")
     return OwnerPart(http, Listening(server, settings), owner)
 
 

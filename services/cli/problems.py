@@ -40,7 +40,7 @@ def _surroundings() -> tuple[type[Exception], ...]:
     """The expected failures of all services; asked for only once one of them is there."""
     from services.cli.local.engine import EngineFailed
     from services.owner.root import RootUnusable, SecondOwner
-    from shared.observe.http import PortTaken
+    from shared.observe.port import PortTaken
     from shared.sealing import KeyFileRefused
     from shared.store import StoreUnavailable
 

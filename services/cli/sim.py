@@ -1,5 +1,6 @@
 """`trunkline sim`: stand-ins of the platforms and of a model server, alone."""
 
+import importlib.util
 import os
 import time
 from pathlib import Path
@@ -40,12 +41,30 @@ def sim(
         from shared.observe import logs
 
         logs.configure(load().log, "simulators")
+        if validate and contracts is not None:
+            _require(contracts)
         # Numbers go on after a restart: a cluster beside this one knows the earlier messages.
         first = int(time.time()) - BEGINNING
         made = Simulators(host, port, validate=validate, contracts=contracts, demo_bot=demo_bot, first=first)
         return SimPart(made, announced=ready_fd is None)
 
     serve(compose, ready_fd=ready_fd, parent=end_with_parent)
+
+
+def _require(contracts: Path) -> None:
+    """Raises Refused when calls cannot be held against what is in this folder."""
+    from services.simulators.contracts import Contracts
+
+    found = Contracts.found_in(contracts)
+    if found.telegram is None and found.openai is None:
+        raise Refused(
+            f"{contracts} holds no API descriptions: give their folder in --contracts, or leave it away"
+        )
+    if importlib.util.find_spec("jsonschema") is None:
+        raise Refused(
+            "calls are held against API descriptions with jsonschema, which is not installed: "
+            "install it (`make test` does), or leave --contracts away"
+        )
 
 
 class SimPart:

@@ -72,7 +72,8 @@ class Frontend:
         )
         pool = self._pool(database, bus, model, catalog, presence)
         services = Services(settings, database, bus, self._carrier, ring, model, catalog, pool, self.id)
-        http = HttpServer(build_app(services, self.health), settings.http.host, settings.http.port)
+        app = build_app(services, self.health)
+        http = HttpServer(app, settings.http.host, settings.http.port, chosen_by="TRUNKLINE_HTTP_PORT")
         await self._stack.enter(http)
         self.url = presence.url = http.url
         await self._stack.enter(pool)

@@ -56,12 +56,13 @@ def _refused(delivery: Delivery, refused: PlatformRefused, settings: DeliverySet
     if refused.reason == "markup" and delivery.body.get("markup"):
         plain = {"text": delivery.body["plain"], "markup": "", "plain": delivery.body["plain"]}
         return Result(delivery.id, "planned", body=plain, error=_facts(refused))
-    if delivery.action == "edit" and refused.reason in {"gone", "other"}:
+    if refused.reason == "credentials":
+        return _again(delivery, refused, REFUSED_TOKEN_SECONDS, settings)
+    if delivery.action == "edit":
+        # Whatever the reason, the working message is left as it is and the answer goes as a new one (ANS-42).
         return Result(delivery.id, "planned", action="send", error=_facts(refused))
     if delivery.action == "delete" and refused.reason == "gone":
         return Result(delivery.id, "sent")
-    if refused.reason == "credentials":
-        return _again(delivery, refused, REFUSED_TOKEN_SECONDS, settings)
     return Result(delivery.id, "failed", error=_facts(refused))
 
 

@@ -57,7 +57,7 @@ def _read_environment(
             continue
         declared = known.get(name) or known.get(name.removesuffix("_FILE"))
         if declared is None or (name not in known and not declared[3].secret):
-            problems.append(f"{name} is not a setting{_similar(name, list(known))}")
+            problems.append(f"{name} is not a setting{_similar(name, list(known), PREFIX)}")
             continue
         text = environ[name] if name in known else _secret_file(name, environ[name], problems)
         if text is not None:
@@ -70,7 +70,7 @@ def _read_file(path: str, values: dict[str, dict[str, Any]], problems: list[str]
     try:
         document = tomllib.loads(Path(path).read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
-        problems.append(f"the settings file {path} cannot be read: {problem}")
+        problems.append(f"the settings file {path} cannot be read: {_why(problem)}")
         return
     known = {(section, name): rest for section, name, *rest in _known().values()}
     for section, content in document.items():
@@ -136,12 +136,19 @@ def _secret_file(name: str, path: str, problems: list[str]) -> str | None:
     try:
         return Path(path).read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as problem:
-        problems.append(f"{name}: the file {path} cannot be read: {problem}")
+        problems.append(f"{name}: the file {path} cannot be read: {_why(problem)}")
         return None
 
 
-def _similar(name: str, names: list[str]) -> str:
+def _why(problem: Exception) -> str:
+    """Without the path, which stands before it."""
+    return (problem.strerror if isinstance(problem, OSError) else None) or str(problem)
+
+
+def _similar(name: str, names: list[str], prefix: str = "") -> str:
+    """What may have been meant; a prefix that all names have in common makes none of them similar."""
     import difflib
 
-    close = difflib.get_close_matches(name, names, n=1)
-    return f"; did you mean {close[0]}?" if close else ""
+    own = [known.removeprefix(prefix) for known in names]
+    close = difflib.get_close_matches(name.removeprefix(prefix), own, n=1)
+    return f"; did you mean {prefix}{close[0]}?" if close else "; all of them stand in docs/configuration.md"

@@ -165,10 +165,12 @@ def taken_port() -> Iterator[int]:
         yield taken.getsockname()[1]
 
 
-def test_a_taken_port_is_refused(taken_port: int) -> None:
-    assert f"port {taken_port} on 127.0.0.1 is taken" in refused(
-        trunkline("up", "--port", str(taken_port), "--fast-database"), 1
+def test_a_taken_port_is_refused_before_anything_starts(taken_port: int) -> None:
+    done = trunkline("up", "--port", str(taken_port), "--fast-database")
+    assert f"port {taken_port} on 127.0.0.1 is taken by another program: stop that, or choose" in refused(
+        done, 1
     )
+    assert "Postgres" not in done.stdout
 
 
 def test_an_unreachable_database_is_refused() -> None:

@@ -46,7 +46,10 @@ class BotClient:
     def __init__(self, session: aiohttp.ClientSession, base: str, token: Secret) -> None:
         shape = _TOKEN.match(token.reveal())
         if shape is None:
-            raise PlatformRefused("this is not the token of a Telegram bot", reason="credentials")
+            raise PlatformRefused(
+                "this is not the token of a Telegram bot: @BotFather gives one, such as 123456789:AA...",
+                reason="credentials",
+            )
         self._session = session
         self._base = base
         self._token = token

@@ -64,7 +64,10 @@ def failure_of(status: int, reply: Reply, *, method: str, token: str, retry_afte
             "another program reads this bot's messages", reason="conflict", detail=detail_409
         )
     if code == 401 or (code == 404 and "method not found" not in words):
-        return PlatformRefused("Telegram does not accept the token", reason="credentials")
+        return PlatformRefused(
+            "Telegram does not accept the token: ask @BotFather for the one that is valid now",
+            reason="credentials",
+        )
     return PlatformRefused(f"Telegram refused: {words or code}", reason=_reason(code, words))
 
 

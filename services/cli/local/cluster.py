@@ -18,6 +18,7 @@ from services.cli.local.postgres import Postgres
 from services.cli.local.tail import Tail
 from shared.config import Settings
 from shared.lifecycle import Tasks
+from shared.observe.port import require_free
 
 #: warnings that say what the demo is: its platforms are simulators
 _DEMO_EVENTS = frozenset({"platforms_replaced_by_the_operator", "development_address_in_use"})
@@ -51,7 +52,11 @@ class LocalCluster:
         self._complete = False
 
     async def start(self) -> None:
-        """Raises Refused or EngineFailed with the first problem."""
+        """Raises Refused, PortTaken or EngineFailed with the first problem."""
+        if self._plan.port:
+            # Asked before anything starts: a second `up` beside the first is the most usual mistake.
+            choice = "--port or TRUNKLINE_HTTP_PORT"
+            await require_free(self._settings.http.host, self._plan.port, chosen_by=choice)
         self._tasks.run("tail", self._tail.follow())
         early: list[Awaitable[None]] = [self._start_engines()]
         if self._plan.demo:

@@ -59,4 +59,5 @@ def _notable(line: bytes, known: frozenset[str]) -> tuple[str, str] | None:
     if fields.get("level") not in _LEVELS or fields.get("event") in known:
         return None
     data = " ".join(f"{key}={value}" for key, value in fields.items() if key not in _FRAME)
-    return fields["level"], f"{fields.get('event', '')} {data}".strip()
+    # Third parties write several lines into one event.
+    return fields["level"], " ".join(f"{fields.get('event', '')} {data}".split())

@@ -23,7 +23,8 @@ async def listed(call: Call) -> Models:
     except ModelProblem as problem:
         log.info("models_not_listed", problem=str(problem))
         message = (
-            "the model server cannot be asked for its models: check that it runs and TRUNKLINE_MODEL_URL"
+            "the model server cannot be asked for its models: "
+            "check that it runs and that TRUNKLINE_MODEL_URL names it"
         )
         raise ApiError(503, "server_error", message, code=problem.code) from None
 

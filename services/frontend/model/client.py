@@ -11,6 +11,7 @@ import tenacity
 from services.frontend.model.problems import ModelProblem, problem_of
 from services.frontend.model.stream import Assembler, Lines, Reply
 from shared.config.sections import Model as ModelSettings
+from shared.text.redaction import scrub
 
 log = structlog.get_logger(__name__)
 
@@ -49,6 +50,8 @@ class ModelClient:
             response = await self._post("/chat/completions", body)
             async with response:
                 await self._read(response, assembler)
+        except ModelProblem as problem:
+            raise self._without_key(problem) from None
         except aiohttp.ClientConnectorError as problem:
             raise ModelProblem("model_unreachable", type(problem).__name__) from None
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as problem:
@@ -62,6 +65,8 @@ class ModelClient:
             async with session.get(self._settings.url.rstrip("/") + "/models") as response:
                 await _refuse_errors(response)
                 document = msgspec.json.decode(await response.read())
+        except ModelProblem as problem:
+            raise self._without_key(problem) from None
         except aiohttp.ClientConnectorError as problem:
             raise ModelProblem("model_unreachable", type(problem).__name__) from None
         except (aiohttp.ClientError, TimeoutError, ConnectionError, msgspec.DecodeError) as problem:
@@ -97,6 +102,10 @@ class ModelClient:
                 assembler.chunk(_decoded(payload))
         if not assembler.finished:
             raise ModelProblem("model_broken", "the stream ended before the answer did")
+
+    def _without_key(self, problem: ModelProblem) -> ModelProblem:
+        """Some servers repeat the key that they refuse."""
+        return ModelProblem(problem.code, scrub(problem.detail, (self._settings.api_key,)))
 
     def _opened(self) -> aiohttp.ClientSession:
         if not self._settings.url:

@@ -18,6 +18,7 @@ from shared.carrier.certs import issue, make_ca
 from shared.carrier.streams import Streams
 from shared.lifecycle import Stack
 from tests.contract.carrier.samples import Owner
+from tests.support.until import until
 
 FRAME_LIMIT = 64 * 1024
 MAX_IN_FLIGHT = 40
@@ -91,6 +92,8 @@ async def carrier(
         )
         stack = Stack(client)
         await stack.start()
+        # A call is to spend its deadline on the call: the first handshake is long on a busy machine.
+        await until(lambda: client.connected)
         yield client
         await stack.stop()
         await server.stop()

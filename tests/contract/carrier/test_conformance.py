@@ -98,7 +98,7 @@ async def test_a_deadline_ends_the_handler_and_says_what_is_known(
     carrier: Carrier, owner: Owner, operation: Operation[Text, Text], expected: type[Failure]
 ) -> None:
     with pytest.raises(expected) as raised:
-        await carrier.call(operation, Text("slow"), deadline=0.05, operation="op-1")
+        await carrier.call(operation, Text("slow"), deadline=0.2, operation="op-1")
     assert getattr(raised.value, "operation", "op-1") == "op-1"
     async with asyncio.timeout(5):
         assert await owner.cancelled.get() == "slow"

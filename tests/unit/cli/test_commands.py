@@ -1,10 +1,13 @@
 """What a person meets first: help, version, refusals."""
 
+import importlib.util
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from services.cli import sim
 from services.cli.problems import Refused, expected
 from services.owner.root import SecondOwner
 from shared.config import ConfigProblems
@@ -49,6 +52,24 @@ def test_combined_with_several_frontends_is_refused() -> None:
     done = trunkline("up", "--combined", "--frontends", "2")
     assert done.returncode == 2
     assert "--combined is one process" in done.stderr
+
+
+def test_simulators_without_descriptions_to_hold_calls_against_are_refused(tmp_path: Path) -> None:
+    done = trunkline("sim", "--contracts", str(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"trunkline: {tmp_path} holds no API descriptions: give their folder in --contracts, or leave it away\n"
+    )
+
+
+def test_simulators_without_the_validator_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "telegram").mkdir()
+    (tmp_path / "telegram" / "bot-api.schema.json").write_text('{"$defs": {}}')
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(Refused, match="jsonschema, which is not installed"):
+        sim.sim(contracts=tmp_path, validate=True)
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,7 @@ def test_warnings_and_errors_of_the_logs_are_passed_on_as_one_line(tmp_path: Pat
     lines = [
         {"event": "fine", "level": "info"},
         {"event": "expected", "level": "warning"},
+        {"event": "Fatal error on\nSSL protocol", "level": "error"},
         {
             "event": "owner_fenced",
             "level": "error",
@@ -155,7 +156,10 @@ def test_warnings_and_errors_of_the_logs_are_passed_on_as_one_line(tmp_path: Pat
     text = "".join(json.dumps(line) + "\n" for line in lines) + "no JSON\n{broken\n" + '{"event": "half'
     log.write_text(text)
     tail.catch_up()
-    assert told == [("owner", "error", "owner_fenced why=a newer owner")]
+    assert told == [
+        ("owner", "error", "Fatal error on SSL protocol"),
+        ("owner", "error", "owner_fenced why=a newer owner"),
+    ]
     log.write_text(text + '", "level": "warning"}\n')
     tail.catch_up()
-    assert told[1:] == [("owner", "warning", "half")]
+    assert told[2:] == [("owner", "warning", "half")]

@@ -66,6 +66,14 @@ def test_unknown_sections_and_names_of_a_file_are_named_with_their_place(tmp_pat
     assert any("[poll] shard is not a setting; did you mean shards?" in p for p in found)
 
 
+def test_the_common_prefix_makes_no_name_similar() -> None:
+    found = problems({"TRUNKLINE_FOO": "1", "TRUNKLINE_MODEL_ULR": "1"})
+    assert found == [
+        "TRUNKLINE_FOO is not a setting; all of them stand in docs/configuration.md",
+        "TRUNKLINE_MODEL_ULR is not a setting; did you mean TRUNKLINE_MODEL_URL?",
+    ]
+
+
 def test_a_secret_may_come_from_a_file_and_never_prints(tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.write_text("very-secret\n", "utf-8")

@@ -1,5 +1,7 @@
 """What a failed call means for a planned part."""
 
+from typing import Any
+
 import pytest
 
 from services.owner.outcomes import backoff, outcome_of
@@ -65,8 +67,9 @@ def test_plain_text_that_is_refused_as_markup_fails_instead_of_going_round_for_e
     )
 
 
-def test_an_edit_of_a_message_that_is_gone_becomes_a_new_message() -> None:
-    result = outcome_of(part("edit"), PlatformRefused("x", reason="gone"), SETTINGS)
+@pytest.mark.parametrize("reason", ["gone", "scope", "too_long", "other"])
+def test_an_edit_that_is_refused_for_good_becomes_a_new_message(reason: Any) -> None:
+    result = outcome_of(part("edit"), PlatformRefused("x", reason=reason), SETTINGS)
     assert (result.state, result.action) == ("planned", "send")
 
 
