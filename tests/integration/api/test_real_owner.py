@@ -1,6 +1,7 @@
 """The API over a real owner with the Telegram add-on and a stand-in of Telegram."""
 
 import json
+import shutil
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,12 +9,15 @@ from typing import Any
 
 import pytest
 
+import services.addons
+from services.owner.gallery import digest_of
 from shared.store import Database
 from shared.store.bindings import token_record
 from tests.support.frontend import Client, Running, running_frontend, settings_for, with_owner
 from tests.support.simulation import TOKEN, Sim, running
 
 ROOT = "/api/chats/connectors"
+EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "dice"
 
 
 @dataclass
@@ -77,6 +81,41 @@ async def test_another_digest_than_the_one_that_was_seen_is_not_installed(stage:
         400, "POST", "/api/addons", {"source": "bundled", "id": "telegram", "digest": "sha256:0"}
     )
     assert "digest" in error["message"]
+
+
+async def test_an_add_on_of_a_local_folder_is_installed_by_its_digest_and_runs(
+    stage: Stage, tmp_path: Path
+) -> None:
+    folder = tmp_path / "dice"
+    shutil.copytree(EXAMPLE, folder)
+    chosen = {"source": str(folder), "id": "dice", "digest": digest_of(folder)}
+    made = await stage.admin.post("/api/addons", chosen, status=201)
+    assert (made["state"], made["source"], made["tools"]) == ("running", str(folder), ["dice_roll"])
+    # What runs is a copy: a change of the folder is another digest, and changes nothing that runs.
+    (folder / "dice.py").write_text("raise SystemExit(1)")
+    await stage.admin.refused(400, "POST", "/api/addons", chosen)
+    await stage.admin.post("/api/addons/dice/disable")
+    assert (await stage.admin.post("/api/addons/dice/enable"))["state"] == "running"
+    assert (await stage.admin.delete("/api/addons/dice")) == ""
+
+
+@pytest.mark.req("CLU-01")
+@pytest.mark.parametrize("delivery", ["carrier pigeon", "", None])
+async def test_an_add_on_that_states_no_known_delivery_is_not_installed(
+    stage: Stage, tmp_path: Path, delivery: str | None
+) -> None:
+    folder = tmp_path / "telegram"
+    shutil.copytree(Path(services.addons.__path__[0]) / "telegram", folder)
+    manifest = json.loads((folder / "manifest.json").read_bytes())
+    (kind,) = manifest["capabilities"]["connector"]["kinds"]
+    kind["delivery"] = delivery
+    if delivery is None:
+        del kind["delivery"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    chosen = {"source": str(folder), "id": "telegram", "digest": digest_of(folder)}
+    error = await stage.admin.refused(400, "POST", "/api/addons", chosen)
+    assert "delivery" in error["message"]
+    assert (await stage.admin.get(f"{ROOT}/kinds"))["kinds"] == []
 
 
 @pytest.mark.req("TG-01")

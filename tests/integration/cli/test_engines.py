@@ -1,6 +1,7 @@
 """The embedded engines: what they recover from."""
 
 import asyncio
+import dataclasses
 import os
 import shutil
 import signal
@@ -137,3 +138,29 @@ async def test_engines_end_with_the_process_that_started_them(home: Path) -> Non
     parent.kill()
     await parent.wait()
     await until(lambda: not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts Postgres as another user")
+async def test_postgres_runs_with_programs_and_data_below_a_folder_that_its_user_cannot_enter(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = home / "closed"
+    closed.mkdir(mode=0o700)
+    found = find_programs()
+    copies = tuple(closed / "site" / tree.name for tree in found.trees)
+    for tree, copy in zip(found.trees, copies, strict=True):
+        shutil.copytree(tree, copy, symlinks=True)
+    within = next(t for t in found.trees if found.folder.is_relative_to(t))
+    programs = closed / "site" / within.name / found.folder.relative_to(within)
+    monkeypatch.setattr("services.cli.local.account.CACHE", home / "cache")
+    monkeypatch.setattr("services.cli.local.account.STATE", home / "state")
+    there = dataclasses.replace(found, folder=programs, trees=copies)
+    monkeypatch.setattr("services.cli.local.postgres.find_programs", lambda: there)
+    engine = Postgres(closed / "postgres", fast=True)
+    await engine.start()
+    try:
+        assert await note(engine) == 1
+    finally:
+        await engine.stop()
+    assert (closed / "postgres").resolve().is_relative_to(home / "state")
+    assert list((home / "cache").iterdir())
