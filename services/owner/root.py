@@ -13,6 +13,8 @@ from pathlib import Path
 
 #: seconds between tries to lock, and how long an earlier owner and its add-ons get to end
 PAUSE, LOCK_SECONDS = 0.05, 12.0
+#: how the folders of sockets are named
+_PREFIX = "trunkline-"
 
 
 class RootUnusable(Exception):
@@ -62,17 +64,19 @@ class Root:
             self._prepare()
             await self._lock()
             self.id = self._read_id()
+            self._sockets = self._make_sockets()
         except OSError as problem:
             await self.stop()
             raise RootUnusable(_sentence(self.folder, problem)) from None
-        self._sockets = Path(tempfile.mkdtemp(prefix="trunkline-"))
 
     async def stop(self) -> None:
+        if self._sockets is not None:
+            # Before the locks are dropped: after that the link is the next owner's.
+            shutil.rmtree(self._sockets, ignore_errors=True)
+            (self.folder / "sockets").unlink(missing_ok=True)
+            self._sockets = None
         while self._files:
             os.close(self._files.pop())
-        if self._sockets is not None:
-            shutil.rmtree(self._sockets, ignore_errors=True)
-            self._sockets = None
 
     def _prepare(self) -> None:
         if str(self.folder) in {"", "."}:
@@ -97,6 +101,22 @@ class Root:
                         f"another owner on this machine uses the add-ons in {self.folder}: stop it first"
                     )
                 await asyncio.sleep(PAUSE)
+
+    def _make_sockets(self) -> Path:
+        """A new folder of sockets. `sockets` links to it, so that what a killed owner left is found and removed."""
+        link = self.folder / "sockets"
+        if link.is_symlink():
+            left = link.readlink()
+            if left.parent == Path(tempfile.gettempdir()) and left.name.startswith(_PREFIX):
+                shutil.rmtree(left, ignore_errors=True)
+            link.unlink()
+        made = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        try:
+            link.symlink_to(made)
+        except OSError:
+            made.rmdir()
+            raise
+        return made
 
     def _read_id(self) -> str:
         path = self.folder / "id"

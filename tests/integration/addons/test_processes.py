@@ -85,7 +85,8 @@ asyncio.run(main())
 async def test_it_ends_with_its_parent_also_after_a_kill(tmp_path: Path) -> None:
     script = tmp_path / "parent.py"
     script.write_text(PARENT)
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
+    # TMPDIR: what a killed process leaves behind goes with the folder of this test.
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3]), "TMPDIR": str(tmp_path)}
     parent = await asyncio.create_subprocess_exec(
         sys.executable, str(script), stdout=asyncio.subprocess.PIPE, env=environment
     )

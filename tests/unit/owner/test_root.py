@@ -49,3 +49,31 @@ async def test_a_file_in_the_place_of_the_folder_is_named(tmp_path: Path) -> Non
     (tmp_path / "root").write_text("not a folder", "utf-8")
     with pytest.raises(RootUnusable, match=str(tmp_path / "root")):
         await Root(tmp_path / "root").start()
+
+
+async def test_the_sockets_that_a_killed_owner_left_are_removed_at_the_next_start(tmp_path: Path) -> None:
+    killed = Root(tmp_path)
+    await killed.start()
+    (killed.sockets / "host.sock").touch()
+    left = killed.sockets
+    for file in killed._files:
+        os.close(file)
+
+    following = Root(tmp_path)
+    await following.start()
+    assert not left.exists()
+    own = following.sockets
+    assert own.is_dir()
+    await following.stop()
+    assert not own.exists()
+    assert "sockets" not in names(tmp_path)
+
+
+async def test_a_link_to_a_strangers_folder_costs_it_nothing(tmp_path: Path) -> None:
+    (tmp_path / "stranger").mkdir()
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "sockets").symlink_to(tmp_path / "stranger")
+    root = Root(tmp_path / "root")
+    await root.start()
+    assert (tmp_path / "stranger").is_dir()
+    await root.stop()
