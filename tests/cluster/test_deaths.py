@@ -41,7 +41,7 @@ def chat() -> int:
 
 async def frontends(cluster: Cluster) -> list[int]:
     """The processes of all frontends, once those that died have been started again."""
-    await until(lambda: all(psutil.pid_exists(pid) for pid in cluster.frontend_pids()), within=30)
+    await until(lambda: all(psutil.pid_exists(pid) for pid in cluster.frontend_pids()), within=60)
     return cluster.frontend_pids()
 
 
@@ -58,7 +58,7 @@ async def holder_of(cluster: Cluster, chat: int) -> dict[str, Any]:
 
 async def settled(cluster: Cluster, chat: int, answers: list[str]) -> None:
     """Wait for the last answer, and for everything that is on its way, then ask the oracle."""
-    await cluster.sim.answer(answers[-1], chat=chat, timeout=40)
+    await cluster.sim.answer(answers[-1], chat=chat, timeout=60)
     await quiet(cluster, chat)
     await check(cluster, chat, answers)
 
@@ -70,7 +70,7 @@ async def quiet(cluster: Cluster, chat: int) -> None:
         "AND NOT EXISTS (SELECT FROM inbound WHERE platform_chat = $1 AND state = 'new') AND NOT EXISTS "
         "(SELECT FROM chats WHERE platform_chat = $1 AND (turn_id IS NOT NULL OR last_user_seq > covered_seq))"
     )
-    await until_answer(lambda: cluster.fetchval(query, str(chat)), within=30)
+    await until_answer(lambda: cluster.fetchval(query, str(chat)), within=60)
 
 
 async def slow(cluster: Cluster, word: str, *, delay_ms: int = 1500) -> None:
@@ -118,7 +118,7 @@ async def test_the_frontend_that_runs_a_turn_is_killed_and_what_waits_is_answere
     os.kill(holder["pid"], signal.SIGKILL)
     await cluster.sim.say("second", chat=chat)
     second = "SELECT count(*) = 2 FROM messages m JOIN chats c ON c.id = m.chat_id WHERE c.platform_chat = $1 AND m.role = 'user'"
-    await until_answer(lambda: cluster.fetchval(second, str(chat)), within=30)
+    await until_answer(lambda: cluster.fetchval(second, str(chat)), within=60)
     await quiet(cluster, chat)
     taken = "SELECT max(takeovers) FROM turns t JOIN chats c ON c.id = t.chat_id WHERE c.platform_chat = $1"
     assert await cluster.fetchval(taken, str(chat)) >= 1
