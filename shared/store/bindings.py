@@ -58,12 +58,6 @@ async def pollable(connection: Connection) -> list[Pollable]:
     return [Pollable(**dict(row)) for row in rows]
 
 
-async def pollable_one(connection: Connection, binding_id: str) -> Pollable | None:
-    """One binding as the leader polls it; None when it is off, gone or has no token."""
-    row = await connection.fetchrow(_POLLABLE + " AND b.id = $1", binding_id)
-    return Pollable(**dict(row)) if row else None
-
-
 # -- as their owner sees and changes them ---------------------------------------------------------------
 
 

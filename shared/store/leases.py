@@ -65,11 +65,6 @@ class Lease:
         """Whether acts under this term are allowed right now."""
         return self.term > 0 and self._clock() < self._trusted_until
 
-    @property
-    def trust_left(self) -> float:
-        """Seconds until this term is no longer trusted; 0 when it is not held."""
-        return max(0.0, self._trusted_until - self._clock()) if self.term else 0.0
-
     async def try_acquire(self, *, whatever_the_lease: bool = True) -> bool:
         """Try once to win; False when another holds it. Raises StoreUnavailable.
 
