@@ -1,5 +1,8 @@
 """Fixtures that every test may use."""
 
+from collections.abc import Iterator
+
+import pytest
 import structlog
 
 from tests.support.postgres import database, database_url, postgres_server
@@ -14,3 +17,11 @@ structlog.configure(
         structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
     ]
 )
+
+
+@pytest.fixture(autouse=True)
+def logs_stay_as_they_are() -> Iterator[None]:
+    """What sets up logging for its process runs in one of its own: later tests read what was logged."""
+    before = structlog.get_config()
+    yield
+    assert structlog.get_config() == before

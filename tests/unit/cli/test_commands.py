@@ -1,13 +1,11 @@
 """What a person meets first: help, version, refusals."""
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from services.cli import sim
 from services.cli.problems import Refused, expected
 from services.owner.root import SecondOwner
 from shared.config import ConfigProblems
@@ -62,14 +60,19 @@ def test_simulators_without_descriptions_to_hold_calls_against_are_refused(tmp_p
     )
 
 
-def test_simulators_without_the_validator_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_simulators_without_the_validator_are_refused(tmp_path: Path) -> None:
     (tmp_path / "telegram").mkdir()
     (tmp_path / "telegram" / "bot-api.schema.json").write_text('{"$defs": {}}')
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
-    with pytest.raises(Refused, match="jsonschema, which is not installed"):
-        sim.sim(contracts=tmp_path, validate=True)
+    missing = "import sys; sys.modules['jsonschema'] = None; from services.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", missing, "sim", "--contracts", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "jsonschema, which is not installed" in done.stderr
 
 
 @pytest.mark.parametrize(
