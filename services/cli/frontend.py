@@ -9,6 +9,7 @@ import typer
 from services.cli.serving import Parent, ReadyFd, serve
 from shared.config import Settings, load
 from shared.lifecycle import Stack
+from shared.lifecycle.points import gates
 
 if TYPE_CHECKING:
     from services.frontend.app import Frontend
@@ -36,17 +37,20 @@ def _compose(settings: Settings, *, combined: bool) -> "FrontendPart":
     if not combined:
         from services.cli.carrier import client
 
-        return FrontendPart(Frontend(settings, client(settings.carrier)))
+        return FrontendPart(
+            Frontend(settings, client(settings.carrier)), *gates(settings.testing.points_socket, "frontend")
+        )
     from services.owner.app import Owner
     from shared.carrier import DirectCarrier
 
     owner = Owner(settings)
     carrier = DirectCarrier(owner.handlers, authorize=owner.authority)
-    return FrontendPart(Frontend(settings, carrier, owner.bus), owner)
+    gate = gates(settings.testing.points_socket, "frontend")
+    return FrontendPart(Frontend(settings, carrier, owner.bus), *gate, owner)
 
 
 class FrontendPart:
-    """A frontend, in the combined form after the owner that it shares the process with."""
+    """A frontend, after what its process needs before it: in the combined form the owner."""
 
     def __init__(self, frontend: "Frontend", *before: Any) -> None:
         self._frontend = frontend

@@ -8,6 +8,7 @@ from services.cli.problems import Refused
 from services.cli.serving import Parent, ReadyFd, serve
 from shared.config import Settings, load
 from shared.lifecycle import Stack
+from shared.lifecycle.points import gates
 
 if TYPE_CHECKING:
     from shared.carrier import CarrierServer
@@ -40,7 +41,8 @@ def _compose(settings: Settings) -> "OwnerPart":
     app.add_routes(owner.health.routes())
     where = settings.owner
     http = HttpServer(app, where.http_host, where.http_port, chosen_by="TRUNKLINE_OWNER_HTTP_PORT")
-    return OwnerPart(http, Listening(server, settings), owner)
+    gate = gates(settings.testing.points_socket, "owner")
+    return OwnerPart(*gate, http, Listening(server, settings), owner, http=http)
 
 
 class Listening:
@@ -69,9 +71,9 @@ class Listening:
 class OwnerPart:
     """Health and the carrier listen before the owner is ready, so that whoever asks hears that it is starting."""
 
-    def __init__(self, http: Any, listening: Listening, owner: Any) -> None:
+    def __init__(self, *parts: Any, http: Any) -> None:
         self._http = http
-        self._stack = Stack(http, listening, owner)
+        self._stack = Stack(*parts)
 
     async def start(self) -> None:
         await self._stack.start()

@@ -21,6 +21,7 @@ from shared.domain.errors import (
     PlatformRefused,
     PlatformUnavailable,
 )
+from shared.lifecycle.points import Point, reached
 from shared.observe import metrics
 from shared.sdk.ops import EditArgs, Me, MeArgs, PollArgs, PollResult, TypingArgs
 from shared.store import Database, bindings, deliveries
@@ -81,6 +82,8 @@ class ConnectorCalls:
             access = await self._credentials.of(request.binding_id, request.revision)
             args = PollArgs(request.position, request.wait_seconds)
             result: PollResult = await self._op(access, "poll", args, request.wait_seconds + POLL_MARGIN)
+            if result.messages:
+                await reached(Point.POLL_AFTER)
             return result
         except asyncio.CancelledError:
             if self._authority.terms.get(request.shard, 0) > call.term:
@@ -136,6 +139,7 @@ class ConnectorCalls:
             if wait:
                 return _put_off(wait)
             edit = EditArgs(message.platform_chat, message.platform_id, request.text, thread=message.thread)
+            await reached(Point.PREVIEW_BEFORE)
             try:
                 await self._op(access, "edit", edit, PREVIEW_SECONDS)
             except PlatformLimited as limited:
@@ -144,6 +148,7 @@ class ConnectorCalls:
             except (Deadline, PlatformUnavailable, asyncio.CancelledError):
                 hold.doubtful = True
                 raise
+            await reached(Point.PREVIEW_AFTER)
         metrics.PREVIEWS.labels("shown").inc()
         return ops.Shown(shown=True)
 

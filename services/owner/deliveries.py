@@ -26,6 +26,7 @@ from shared.domain.errors import Bug, Failure, PlatformLimited, PlatformRefused,
 from shared.domain.records import Delivery, Lane
 from shared.lifecycle import Tasks
 from shared.lifecycle.batching import Batcher
+from shared.lifecycle.points import Point, reached
 from shared.observe import metrics
 from shared.sdk.ops import DeleteArgs, EditArgs, SendArgs, Sent
 from shared.store import Database, StoreUnavailable
@@ -134,9 +135,12 @@ class DeliveryQueue:
                         return
                     self._working[lane] = False
                     continue
+                await reached(Point.DELIVERY_BEFORE)
                 result = await self._execute(delivery)
+                await reached(Point.DELIVERY_AFTER)
                 metrics.DELIVERIES.labels(delivery.purpose, result.state).inc()
                 await self._results.add(result)
+                await reached(Point.DELIVERY_RECORDED)
                 if result.wait_seconds:
                     self._wake_after(lane, result.wait_seconds)
                     return

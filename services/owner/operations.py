@@ -27,6 +27,7 @@ from shared.domain.errors import (
     PlatformUnavailable,
 )
 from shared.lifecycle import Tasks
+from shared.lifecycle.points import Point, reached
 from shared.sdk.ops import ToolCall, ToolPhase, ToolResult
 from shared.store import Database, operations
 
@@ -108,12 +109,14 @@ class ToolCalls:
         return task
 
     async def _apply(self, addon: Running, request: ops.ToolRequest, operation: str) -> ToolResult:
+        await reached(Point.TOOL_BEFORE)
         try:
             result = await self._call(addon, request, "apply", operation)
         except (OutcomeUnknown, Deadline):
             return await self._settle(request, operation)
         except Failure as failure:
             result = ToolResult(failure.message, is_error=True, untrusted=False)
+        await reached(Point.TOOL_AFTER)
         return await self._finish(operation, result)
 
     async def _settle(self, request: ops.ToolRequest, operation: str) -> ToolResult:

@@ -205,6 +205,15 @@ class Log:
 
 
 @dataclass(frozen=True, slots=True)
+class Testing:
+    """For tests of Trunkline itself; an installation leaves this empty."""
+
+    points_socket: str = setting(
+        "", "Unix socket that hears of named instants and may hold the process there"
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All sections together; only a composition root holds this."""
 
@@ -222,6 +231,7 @@ class Settings:
     delivery: Delivery = field(default_factory=Delivery)
     limits: Limits = field(default_factory=Limits)
     log: Log = field(default_factory=Log)
+    testing: Testing = field(default_factory=Testing)
 
 
 def relations(settings: Settings) -> list[str]:

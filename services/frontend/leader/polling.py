@@ -31,6 +31,7 @@ from shared.domain.errors import (
 )
 from shared.i18n import say
 from shared.lifecycle import Tasks
+from shared.lifecycle.points import Point, reached
 from shared.observe import metrics
 from shared.sdk.ops import PollResult
 from shared.store import Database, StoreUnavailable, admission, bindings, intake
@@ -211,6 +212,7 @@ class Polling:
             cursor.position,
             self._settings.wait_seconds,
         )
+        await reached(Point.POLL_BEFORE)
         result: PollResult = await self._carrier.call(
             ops.POLL, request, term=self._term.number, deadline=self._settings.wait_seconds + 20.0
         )
@@ -225,6 +227,8 @@ class Polling:
         return await self._store(cursor, result, health)
 
     async def _store(self, cursor: Cursor, result: PollResult, health: Health) -> Cursor:
+        if result.messages:
+            await reached(Point.INTAKE_BEFORE)
         stored = await intake.store_poll(
             self._database,
             cursor,
@@ -234,6 +238,8 @@ class Polling:
         )
         if not stored.moved:
             return await self._reload(cursor)
+        if stored.chats:
+            await reached(Point.INTAKE_AFTER)
         if stored.duplicates:
             health.duplicates += stored.duplicates
             metrics.DUPLICATES.inc(stored.duplicates)

@@ -13,6 +13,7 @@ import structlog
 from shared.config.sections import Limits
 from shared.domain.records import Binding, Lane, Part, ReplyMode, Turn
 from shared.i18n import say
+from shared.lifecycle.points import Point, reached
 from shared.sdk.ops import Inbound
 from shared.store import Connection, admission, deliveries, requests, turns
 from shared.store.admission import Decided, LaneFacts, Place, Waiting
@@ -132,6 +133,7 @@ async def admit(
             taken(entry.lane, entry.waiting.message.thread)
     await _find_chats(connection, judged)
     await admission.write_decisions(connection, [entry.decided() for entry in judged])
+    await reached(Point.ADMISSION_AFTER)
     await _append(connection, judged, holder if claim else "", outcomes, history)
     for lane in facts:
         await _switch_off_if_unusable(
@@ -227,6 +229,8 @@ async def _append(
     messages = {
         chat_id: [_chat_message(e.waiting, e.verdict) for e in entries] for chat_id, entries in chats.items()
     }
+    if messages and holder:
+        await reached(Point.CLAIM_BEFORE)
     started = await turns.start(connection, messages, holder) if messages and holder else []
     for chat_id in messages.keys() - {turn.chat_id for turn in started}:
         await turns.append(connection, chat_id, messages[chat_id], answer=True)

@@ -11,6 +11,7 @@ from shared.domain.errors import CallerFenced
 from shared.domain.records import Lane, Part, Turn
 from shared.lifecycle import Tasks
 from shared.lifecycle.batching import Batcher
+from shared.lifecycle.points import Point, reached
 from shared.observe import metrics
 from shared.store import Connection, Database, StoreUnavailable, deliveries, turns
 from shared.store.requests import Destination
@@ -70,6 +71,7 @@ class Closer:
             ended = []
             for ending in endings:
                 ended += await self._close([ending])
+        await reached(Point.DELIVERY_PLANNED)
         self._tell(endings)
         return ended
 

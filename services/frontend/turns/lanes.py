@@ -15,6 +15,7 @@ from shared.config.sections import Limits
 from shared.domain.records import Lane, Turn
 from shared.lifecycle import Tasks
 from shared.lifecycle.batching import Batcher
+from shared.lifecycle.points import Point, reached
 from shared.observe import metrics
 from shared.store import Database, StoreUnavailable
 from shared.store.requests import Request
@@ -113,6 +114,7 @@ class Lanes:
             return {lane: Outcome()}
 
     async def _admit(self, lanes: Sequence[Lane]) -> dict[Lane, Outcome]:
+        await reached(Point.ADMISSION_BEFORE)
         async with self._database.transaction() as connection:
             outcomes = await admission.admit(
                 connection,
@@ -123,6 +125,8 @@ class Lanes:
                 history=self._history,
                 taken=self._take,
             )
+        if any(outcome.started for outcome in outcomes.values()):
+            await reached(Point.CLAIM_AFTER)
         for outcome in outcomes.values():
             for turn, request in outcome.started:
                 self._run(turn, request)

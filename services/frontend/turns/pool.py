@@ -21,6 +21,7 @@ from shared.config.sections import Turns as TurnSettings
 from shared.domain.errors import CallerFenced
 from shared.domain.records import Lane, Turn
 from shared.lifecycle import Tasks
+from shared.lifecycle.points import Point, reached
 from shared.observe import metrics
 from shared.store import Database, StoreUnavailable, intake, turns
 from shared.store.presence import Presence
@@ -221,6 +222,7 @@ class TurnPool:
             turn = await admission.claim(connection, chat_id, lane, holder=self._holder)
         if turn is None:
             return
+        await reached(Point.CLAIM_AFTER)
         if lane is not None:
             self._bus.publish(subjects.SEND, subjects.Send(chats=[lane.platform_chat]), key=lane.binding_id)
         self.run(turn)

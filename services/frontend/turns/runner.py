@@ -21,6 +21,7 @@ from shared.domain.errors import CallerFenced
 from shared.domain.records import Message, Turn
 from shared.i18n import say
 from shared.lifecycle import Tasks
+from shared.lifecycle.points import Point, reached
 from shared.observe import metrics
 from shared.store import Database, requests, turns
 from shared.store.requests import Request
@@ -91,6 +92,7 @@ class TurnRunner:
             if request.number > self._settings.max_requests:
                 limit = self._settings.max_requests
                 return await self._close(work, say("too_many_steps", limit=limit), error="too_many_steps")
+            await reached(Point.TURN_BEFORE)
             try:
                 reply = await self._ask(work, request, toolbox)
             except ModelProblem as problem:
@@ -178,6 +180,7 @@ class TurnRunner:
         if place.binding_id:
             dialect = await self._catalog.dialect(place.kind, place.addon)
             parts = await planned_answer(text, turn=turn, place=place, dialect=dialect, reply_to=newest)
+        await reached(Point.TURN_AFTER)
         data = {"read": request.read_seq} | ({"error": error} if error else {})
         return await self._closer.close(Ending(Closing(turn, text, data, error, work.usage), place, parts))
 
