@@ -24,6 +24,7 @@ from shared.bus import Bus, subjects
 from shared.config.sections import Delivery as DeliverySettings
 from shared.domain.errors import Bug, Failure, PlatformLimited, PlatformRefused, PlatformUnavailable
 from shared.domain.records import Delivery, Lane
+from shared.i18n import say
 from shared.lifecycle import Tasks
 from shared.lifecycle.batching import Batcher
 from shared.lifecycle.points import Point, reached
@@ -31,7 +32,7 @@ from shared.observe import metrics
 from shared.sdk.ops import DeleteArgs, EditArgs, SendArgs, Sent
 from shared.store import Database, StoreUnavailable
 from shared.store import deliveries as store
-from shared.store.deliveries import Result
+from shared.store.deliveries import Alert, Result, Settled
 
 log = structlog.get_logger(__name__)
 
@@ -79,9 +80,10 @@ class DeliveryQueue:
         self._claims: Batcher[Lane, Delivery | None] = Batcher("claim", self._batches, self._claim)
         self._results: Batcher[Result, bool] = Batcher("record", self._batches, self._record)
         self._unheard.clear()
-        settled = await store.settle_orphans(self._database, self._term())
-        if settled:
-            log.warning("deliveries_of_an_earlier_owner_settled", count=settled)
+        settled = await store.settle_orphans(self._database, self._term(), _alert())
+        self._tell(settled)
+        if settled.count:
+            log.warning("deliveries_of_an_earlier_owner_settled", count=settled.count)
         self._subscription = self._bus.subscribe(subjects.SEND, self._on_signal)
         self._tasks.run("sweep", self._sweep())
 
@@ -185,12 +187,17 @@ class DeliveryQueue:
         """What happened at the platform is kept until the database takes it."""
         while True:
             try:
-                changed = await store.record(self._database, results, self._term())
+                settled = await store.record(self._database, results, self._term(), _alert())
                 break
             except StoreUnavailable:
                 await asyncio.sleep(RECORD_PAUSE)
-        if changed != len(results):
-            log.warning("outcomes_fenced", count=len(results) - changed)
+        self._tell(settled)
+        if settled.count != len(results):
+            log.warning("outcomes_fenced", count=len(results) - settled.count)
+
+    def _tell(self, settled: Settled) -> None:
+        for user in settled.alerted:
+            self._bus.publish(subjects.NOTIFY, subjects.Notify(), key=user)
 
     # -- one part ---------------------------------------------------------------------------------------
 
@@ -278,3 +285,8 @@ class DeliveryQueue:
         if isinstance(failure, PlatformRefused) and failure.reason == "credentials":
             # The leader's poll is refused as well and switches the binding off, with a notice to its owner.
             self._credentials.forget(delivery.binding_id)
+
+
+def _alert() -> Alert:
+    """What the owner of a binding reads; the store knows the names."""
+    return Alert(say("undelivered_title", name="{name}"), say("undelivered"))

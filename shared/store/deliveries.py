@@ -79,11 +79,33 @@ class WorkingMessage:
     revision: int
 
 
-async def record(connection: Connection, results: Sequence[Result], owner_term: int) -> int:
-    """Write outcomes; only rows that this owner's term is sending change. Returns how many did."""
-    return int(
-        await connection.fetchval(
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """What the owner of a binding reads when a part did not arrive. `{name}` in the title is the binding's name."""
+
+    title: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """How many deliveries a statement changed, and the users in whose inboxes it put an alert."""
+
+    count: int
+    alerted: Sequence[str]
+
+
+async def record(connection: Connection, results: Sequence[Result], owner_term: int, alert: Alert) -> Settled:
+    """Write outcomes; only rows that this owner's term is sending change.
+
+    The owner of a binding is alerted to an answer or a notice that failed or may not have been seen, in the same
+    statement. Working messages do not count, and notifications do not either: one about another would go round.
+    """
+    return _settled(
+        await connection.fetchrow(
             _RECORD,
+            alert.title,
+            alert.body,
             owner_term,
             [r.delivery_id for r in results],
             [r.state for r in results],
@@ -96,12 +118,16 @@ async def record(connection: Connection, results: Sequence[Result], owner_term: 
     )
 
 
-async def settle_orphans(connection: Connection, owner_term: int) -> int:
+async def settle_orphans(connection: Connection, owner_term: int, alert: Alert) -> Settled:
     """Decide on parts that an earlier owner was sending: an edit may be repeated, anything else is unknown.
 
     An owner that resumes under its old term was such an earlier owner itself; nothing of it is on its way now.
     """
-    return int(await connection.fetchval(_SETTLE_ORPHANS, owner_term))
+    return _settled(await connection.fetchrow(_SETTLE_ORPHANS, alert.title, alert.body, owner_term))
+
+
+def _settled(row: Any) -> Settled:
+    return Settled(row["count"], row["alerted"])
 
 
 async def waiting_lanes(connection: Connection, limit: int) -> list[Lane]:
@@ -114,12 +140,6 @@ async def working_message(connection: Connection, turn_id: int, epoch: int) -> W
     """Where the working message of a running turn is, without an ID before it was sent; None when fenced or over."""
     row = await connection.fetchrow(_WORKING_MESSAGE, turn_id, epoch)
     return WorkingMessage(**dict(row)) if row else None
-
-
-async def doubtful(connection: Connection, binding_id: str, limit: int = 100) -> list[dict[str, Any]]:
-    """Failed and unknown parts of a binding, the newest first, for its owner."""
-    rows = await connection.fetch(_DOUBTFUL, binding_id, limit)
-    return [dict(row) for row in rows]
 
 
 _LOCK_LANES = """
@@ -174,10 +194,23 @@ RETURNING d.id, d.binding_id, d.platform_chat, d.thread, d.reply_to, d.purpose, 
   d.turn_id, d.epoch, h.kind, h.addon, h.revision AS binding_revision
 """
 
-_RECORD = """
+# The unique index of unread alerts makes one of many, whoever writes them at the same time.
+_ALERTED = """
+  INSERT INTO notifications (user_id, sort, title, body, link, binding_id)
+  SELECT b.user_id, 'undelivered', replace($1, '{name}', b.name), $2,
+    '/app/chats/connectors?binding=' || b.id || '&doubtful=1', b.id
+  FROM bindings b WHERE b.id IN (
+    SELECT c.binding_id FROM changed c
+    WHERE c.state IN ('failed', 'unknown') AND c.purpose NOT IN ('working', 'notification'))
+  ORDER BY b.id
+  ON CONFLICT (binding_id) WHERE sort = 'undelivered' AND read_at IS NULL DO NOTHING
+  RETURNING user_id
+"""
+
+_RECORD = f"""
 WITH outcomes AS (
-  SELECT * FROM unnest($2::bigint[], $3::text[], $4::text[], $5::text[], $6::double precision[], $7::text[],
-    $8::text[]) AS o(id, state, platform_id, error, wait_seconds, body, action)
+  SELECT * FROM unnest($4::bigint[], $5::text[], $6::text[], $7::text[], $8::double precision[], $9::text[],
+    $10::text[]) AS o(id, state, platform_id, error, wait_seconds, body, action)
 ), changed AS (
   UPDATE deliveries d SET state = o.state, error = o.error::jsonb,
     platform_id = CASE WHEN o.platform_id = '' THEN d.platform_id ELSE o.platform_id END,
@@ -186,24 +219,24 @@ WITH outcomes AS (
     not_before = now() + make_interval(secs => o.wait_seconds),
     finished_at = CASE WHEN o.state = 'planned' THEN NULL ELSE now() END
   FROM outcomes o
-  WHERE d.id = o.id AND d.state = 'sending' AND d.owner_term = $1
-  RETURNING 1
-)
-SELECT count(*) FROM changed
-"""
+  WHERE d.id = o.id AND d.state = 'sending' AND d.owner_term = $3
+  RETURNING d.binding_id, d.purpose, d.state
+), alerted AS ({_ALERTED})
+SELECT (SELECT count(*) FROM changed) AS count, ARRAY(SELECT user_id FROM alerted) AS alerted
+"""  # noqa: S608 - constants only
 
-_SETTLE_ORPHANS = """
-WITH settled AS (
+_SETTLE_ORPHANS = f"""
+WITH changed AS (
   UPDATE deliveries SET
     state = CASE WHEN action = 'edit' THEN 'planned' ELSE 'unknown' END,
     error = CASE WHEN action = 'edit' THEN NULL
       ELSE jsonb_build_object('code', 'outcome_unknown', 'message', 'the owner ended while this was being sent') END,
     finished_at = CASE WHEN action = 'edit' THEN NULL ELSE now() END
-  WHERE state = 'sending' AND owner_term <= $1
-  RETURNING 1
-)
-SELECT count(*) FROM settled
-"""
+  WHERE state = 'sending' AND owner_term <= $3
+  RETURNING binding_id, purpose, state
+), alerted AS ({_ALERTED})
+SELECT (SELECT count(*) FROM changed) AS count, ARRAY(SELECT user_id FROM alerted) AS alerted
+"""  # noqa: S608 - constants only
 
 _WAITING_LANES = """
 SELECT h.binding_id, h.platform_chat FROM (
@@ -211,11 +244,6 @@ SELECT h.binding_id, h.platform_chat FROM (
   FROM deliveries WHERE state IN ('planned', 'sending') ORDER BY binding_id, platform_chat, seq) h
 WHERE h.state = 'planned' AND (h.not_before IS NULL OR h.not_before <= now())
 LIMIT $1
-"""
-
-_DOUBTFUL = """
-SELECT id, platform_chat AS chat, thread, purpose, action, state, error, planned_at, finished_at
-FROM deliveries WHERE binding_id = $1 AND state IN ('failed', 'unknown') ORDER BY id DESC LIMIT $2
 """
 
 _WORKING_MESSAGE = """

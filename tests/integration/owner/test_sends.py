@@ -41,7 +41,7 @@ async def test_a_send_whose_answer_is_lost_is_unknown_shown_and_never_repeated(p
     (part,) = shown["parts"]
     assert (part["chat"], part["state"], part["purpose"]) == ("7001", "unknown", "answer")
     assert part["code"] == "outcome_unknown"
-    assert part["message"]
+    assert part["why"]
     stranger = await path.bot()
     assert (await path.api(stranger, "GET", f"{bot.binding}/doubtful"))[0] == 404
 

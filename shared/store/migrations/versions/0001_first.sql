@@ -215,7 +215,9 @@ CREATE TABLE binding_secrets (
   PRIMARY KEY (binding_id, name)
 );
 
--- The read position. Only a leader writes it; `term` is the guard against a stale one.
+-- The read position. A leader claims it with its term before it polls, and writes only what it has claimed: `term` is
+-- the guard against a stale one, `claimed_at` when the present term took it. Then what is known of the link: the last
+-- completed poll, the last time anything was heard from the platform, the present failure and since when.
 CREATE TABLE binding_cursor (
   binding_id    text PRIMARY KEY REFERENCES bindings ON DELETE CASCADE,
   account_epoch integer NOT NULL DEFAULT 1,
@@ -379,7 +381,8 @@ CREATE TABLE turn_senders (
 );
 
 -- What the owner sends, in order for a (binding, platform chat). `target_id` is the delivery whose message
--- is edited. `owner_term` is who executes it; a result is recorded only for that term.
+-- is edited. `owner_term` is who executes it; a result is recorded only for that term. `resent_as` is the delivery
+-- that the owner of the binding had sent in place of this one.
 CREATE TABLE deliveries (
   id            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   binding_id    text NOT NULL,
@@ -396,12 +399,13 @@ CREATE TABLE deliveries (
   target_id     bigint,
   body          jsonb NOT NULL,
   state         text NOT NULL DEFAULT 'planned'
-                CHECK (state IN ('planned', 'sending', 'sent', 'failed', 'unknown', 'dismissed')),
+                CHECK (state IN ('planned', 'sending', 'sent', 'failed', 'unknown', 'dismissed', 'resent')),
   owner_term    bigint NOT NULL DEFAULT 0,
   attempts      integer NOT NULL DEFAULT 0,
   not_before    timestamptz,
   platform_id   text NOT NULL DEFAULT '',
   error         jsonb,
+  resent_as     bigint,
   planned_at    timestamptz NOT NULL DEFAULT now(),
   started_at    timestamptz,
   finished_at   timestamptz
@@ -611,6 +615,10 @@ CREATE TABLE notifications (
 CREATE INDEX notifications_user ON notifications (user_id, id DESC);
 
 CREATE INDEX notifications_to_forward ON notifications (id) WHERE forwarded_at IS NULL;
+
+-- An outage makes thousands of parts doubtful; their owner hears of it once, until they have read it.
+CREATE UNIQUE INDEX notifications_undelivered ON notifications (binding_id)
+  WHERE sort = 'undelivered' AND read_at IS NULL;
 
 -- One row a turn, chained per binding: `chain` is the hash over the row before and this one.
 CREATE TABLE decisions (
