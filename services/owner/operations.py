@@ -4,7 +4,8 @@
                              └──────> unknown   the reply was lost and the add-on cannot say what became of it
 
 A repetition of a write attaches to the running call, or gets the recorded outcome. A call that an earlier owner had
-started is asked about (`settle`), never made again. Source: architecture, step 5.
+started is asked about (`settle`), and made only when the add-on is certain that it had no effect.
+Source: architecture, step 5.
 """
 
 import asyncio
@@ -35,6 +36,8 @@ log = structlog.get_logger(__name__)
 
 #: seconds that a tool gets
 TOOL_SECONDS = 90.0
+#: how often a write is made again whose add-on broke off before it had an effect
+TRIES = 2
 #: seconds in which an add-on that ended may come back to say what became of a write, and between the questions
 SETTLE_SECONDS, SETTLE_PAUSE = 10.0, 0.1
 
@@ -102,31 +105,61 @@ class ToolCalls:
     def _begin(
         self, addon: Running, request: ops.ToolRequest, stored: operations.Operation
     ) -> "asyncio.Task[ToolResult]":
-        work = self._apply(addon, request, stored.id) if stored.new else self._settle(request, stored.id)
+        work = self._make(addon, request, stored.id, new=stored.new)
         task = self._tasks.run("write", work)
         self._running[stored.id] = task
         task.add_done_callback(lambda _: self._running.pop(stored.id, None))
         return task
 
-    async def _apply(self, addon: Running, request: ops.ToolRequest, operation: str) -> ToolResult:
+    async def _make(
+        self, addon: Running, request: ops.ToolRequest, operation: str, *, new: bool
+    ) -> ToolResult:
+        """Make a stored write, and again only when the add-on is certain that it had no effect.
+
+        Raises OutcomeUnknown, recorded, when nobody can say what became of it.
+        """
+        result = await self._apply(addon, request, operation) if new else None
+        for _ in range(TRIES):
+            if result is not None:
+                break
+            settled = await self._settle(request, operation)
+            if settled.outcome == "applied":
+                result = settled
+            else:
+                result = await self._apply(self._tool(request, "write"), request, operation)
+        if result is None:
+            result = await self._settle(request, operation)
+            if result.outcome != "applied":
+                result = ToolResult(
+                    "It did not happen: the add-on broke off.", is_error=True, untrusted=False
+                )
+        return await self._finish(operation, result)
+
+    async def _apply(self, addon: Running, request: ops.ToolRequest, operation: str) -> ToolResult | None:
+        """The result of a write; None when its reply was lost."""
         await reached(Point.TOOL_BEFORE)
         try:
             result = await self._call(addon, request, "apply", operation)
         except (OutcomeUnknown, Deadline):
-            return await self._settle(request, operation)
+            return None
         except Failure as failure:
             result = ToolResult(failure.message, is_error=True, untrusted=False)
         await reached(Point.TOOL_AFTER)
-        return await self._finish(operation, result)
+        return result
 
     async def _settle(self, request: ops.ToolRequest, operation: str) -> ToolResult:
-        """Ask the add-on what became of a write; one that ended is given the time to start again."""
+        """Ask the add-on what became of a write; one that ended is given the time to start again.
+
+        Raises OutcomeUnknown, recorded, when it cannot say.
+        """
         give_up = asyncio.get_running_loop().time() + SETTLE_SECONDS
         while True:
             try:
                 addon = self._tool(request, "write")
                 result = await self._call(addon, request, "settle", operation)
-                return await self._finish(operation, result)
+                if result.outcome == "unknown":
+                    break
+                return result
             except Failure as failure:
                 away = isinstance(failure, AddonNotRunning | PlatformUnavailable)
                 if not away or asyncio.get_running_loop().time() > give_up:

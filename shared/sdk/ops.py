@@ -168,11 +168,16 @@ class ToolCall(msgspec.Struct, omit_defaults=True):
 
 
 class ToolResult(msgspec.Struct, omit_defaults=True):
-    """What the model reads. `untrusted` marks text written by others."""
+    """What the model reads. `untrusted` marks text written by others.
+
+    `outcome` is the answer of `settle` to what became of a write: `not_applied` only when it had no effect and
+    certainly will have none, so that it may be made again.
+    """
 
     content: str
     is_error: bool = False
     untrusted: bool = True
+    outcome: Literal["applied", "not_applied", "unknown"] = "applied"
 
 
 #: name of the op -> (type of its arguments, type of its result)

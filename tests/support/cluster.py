@@ -66,7 +66,11 @@ class People:
 
     async def forget_scripts(self) -> None:
         """The model answers new requests as if it had no script."""
-        async with self._http.delete(f"{self.url}/_sim/model/script") as response:
+        await self.delete("model/script")
+
+    async def delete(self, path: str) -> None:
+        """Take back what was set there: faults or scripts."""
+        async with self._http.delete(f"{self.url}/_sim/{path}") as response:
             assert response.status == 200, await response.text()
 
     async def post(self, path: str, body: Any) -> Any:

@@ -1,10 +1,20 @@
 """Two tools. The write tool never hides a repeated call: each `apply` counts, so that a test sees every one."""
 
+from typing import Literal
+
 import msgspec
 
 from services.addons.probe.world import Call
 from shared.sdk.errors import PlatformRefused
 from shared.sdk.ops import ToolCall, ToolResult
+
+#: what the journal says of a write -> what the host hears; one that runs may still have its effect
+OUTCOMES: dict[str, Literal["applied", "not_applied", "unknown"]] = {
+    "applied": "applied",
+    "not_applied": "not_applied",
+    "unheard": "not_applied",
+    "begun": "unknown",
+}
 
 
 async def read(call: Call, tool: ToolCall) -> ToolResult:
@@ -18,9 +28,10 @@ async def write(call: Call, tool: ToolCall) -> ToolResult:
     if tool.phase == "preview":
         return ToolResult(f"would write {_json(tool.arguments)}", untrusted=False)
     if tool.phase == "settle":
-        return ToolResult(_json(_state(call, tool.operation)), untrusted=False)
+        return _settled(call, tool.operation)
     if tool.phase == "read" or not tool.operation:
         raise PlatformRefused("a write needs an operation", reason="other")
+    call.state.begun.add(tool.operation)
     call.state.journal.note("begun", tool.operation)
     await call.state.suffer("probe_write", "before")
     call.state.journal.note("effect", tool.operation)
@@ -28,12 +39,14 @@ async def write(call: Call, tool: ToolCall) -> ToolResult:
     return ToolResult(f"wrote {_json(tool.arguments)}", untrusted=False)
 
 
-def _state(call: Call, operation: str) -> dict[str, object]:
-    """`applied`, `not_applied` (begun, and ended before the effect) or `unheard`."""
+def _settled(call: Call, operation: str) -> ToolResult:
+    """`applied`, `not_applied` (begun in an earlier life, which ended before the effect), `unheard` or `begun`."""
     effects = call.state.journal.counts("effect")[operation]
-    begun = call.state.journal.counts("begun")[operation]
-    state = "applied" if effects else "not_applied" if begun else "unheard"
-    return {"operation": operation, "state": state, "effects": effects}
+    before = "not_applied" if call.state.journal.counts("begun")[operation] else "unheard"
+    state = "applied" if effects else "begun" if operation in call.state.begun else before
+    facts = {"operation": operation, "state": state, "effects": effects}
+    outcome = OUTCOMES[state]
+    return ToolResult(_json(facts), untrusted=False, outcome=outcome)
 
 
 def _json(value: object) -> str:

@@ -60,6 +60,7 @@ class World:
     def __init__(self, data: Path, host: HostClient | None) -> None:
         self.host = host
         self.journal = Journal(data / "operations.log")
+        self.begun: set[str] = set()
         self._boxes: dict[str, Box] = {}
         self._faults: list[FaultArgs] = []
 

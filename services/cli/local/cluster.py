@@ -27,7 +27,10 @@ _OWN_CONNECTIONS = 8
 
 
 class LocalCluster:
-    """A Service. `listener` hears of each part's state, `warn` of the warnings in the children's logs."""
+    """A Service. `listener` hears of each part's state, `warn` of the warnings in the children's logs.
+
+    `environment` replaces what the children get: tests put relays between them.
+    """
 
     def __init__(
         self,
@@ -37,12 +40,13 @@ class LocalCluster:
         *,
         listener: Listener,
         warn: Callable[[str, str, str], None],
+        environment: Environment | None = None,
     ) -> None:
         self._plan = plan
         self._settings = settings
         self._folder = folder
         self._listener = listener
-        self._environment = Environment(plan, settings, folder.path)
+        self._environment = environment or Environment(plan, settings, folder.path)
         self._tail = Tail(warn, known=_DEMO_EVENTS if plan.demo else frozenset())
         self._tasks = Tasks("up")
         self._engines: list[Keeper] = []

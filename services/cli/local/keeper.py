@@ -11,7 +11,7 @@ from shared.lifecycle import Tasks
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
 #: seconds after which a part that ran well is started again without a pause
-STEADY_SECONDS = 30.0
+STEADY_SECONDS = 5.0
 
 
 class Kept(Protocol):

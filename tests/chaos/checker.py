@@ -1,0 +1,379 @@
+"""Decides whether a history is right: what people saw, what the platform was asked, and what is stored at the end.
+
+Each rule is a function from the evidence to its violations. A violation names what it is about (`subjects`), and its
+history is only what concerns those, with everything that was done to the cluster up to then.
+Source: architecture, section 4, "What is promised".
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tests.chaos.evidence import Chat, Evidence, Row, Seen
+from tests.chaos.workload import Step
+
+WORKING = "Working…"
+OPEN = ("planned", "sending")
+DOUBTFUL = ("failed", "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One broken promise. `subjects` are tags of history lines: words of messages, `turn 7`, `delivery 9` ..."""
+
+    rule: str
+    sentence: str
+    chat: str = ""
+    subjects: frozenset[str] = frozenset()
+    history: tuple[str, ...] = field(default=(), compare=False)
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.rule}: {self.sentence}", *(f"    {line}" for line in self.history)])
+
+
+Rule = Callable[[Evidence], Iterator[Violation]]
+
+
+def check(evidence: Evidence) -> list[Violation]:
+    """All violations, each with the shortest history that shows it."""
+    return [
+        Violation(v.rule, v.sentence, v.chat, v.subjects, tuple(history(evidence, v)))
+        for rule in RULES
+        for v in rule(evidence)
+    ]
+
+
+# -- from the platform to an admitted message ----------------------------------------------------------------
+
+
+def nothing_is_lost_or_doubled_on_the_way_in(evidence: Evidence) -> Iterator[Violation]:
+    """Every message that the platform took from a person is stored once and decided on once."""
+    for chat in evidence.chats:
+        for step, shown in _said(chat):
+            rows = _inbound_of(chat, shown)
+            if len(rows) != 1:
+                rule = "lost" if not rows else "doubled"
+                yield Violation(
+                    rule, f"{step.word} was stored {len(rows)} times", chat.id, frozenset({step.word})
+                )
+            elif rows[0]["state"] == "new":
+                yield Violation("stuck", f"nobody decided on {step.word}", chat.id, frozenset({step.word}))
+
+
+def only_who_may_is_heard(evidence: Evidence) -> Iterator[Violation]:
+    """What is refused is recorded with its reason, is in no chat and reaches no model; what may is in one chat, once."""
+    for chat in evidence.chats:
+        copies = Counter(row["inbound_id"] for row in chat.messages if row["role"] == "user")
+        for step, shown in _said(chat):
+            for row in _inbound_of(chat, shown):
+                yield from _admitted_right(evidence, chat, step, row, copies[row["id"]])
+
+
+def _admitted_right(evidence: Evidence, chat: Chat, step: Step, row: Row, copies: int) -> Iterator[Violation]:
+    subjects = frozenset({step.word})
+    wanted = "admitted" if step.expected == "answered" else "refused"
+    if row["state"] not in (wanted, "new"):
+        yield Violation("admission", f"{step.word} was {row['state']} ({row['reason']})", chat.id, subjects)
+    if wanted == "refused" and not row["reason"] and row["state"] != "new":
+        yield Violation("admission", f"{step.word} was refused without a reason", chat.id, subjects)
+    if copies != (1 if row["state"] == "admitted" else 0):
+        rule = "admission" if wanted == "refused" else "doubled" if copies else "lost"
+        yield Violation(rule, f"{step.word} is {copies} times in a chat", chat.id, subjects)
+    if wanted == "refused" and step.word in evidence.asked:
+        yield Violation("admission", f"{step.word} was refused, and a model read it", chat.id, subjects)
+
+
+# -- turns ---------------------------------------------------------------------------------------------------
+
+
+def every_message_is_covered_by_one_turn(evidence: Evidence) -> Iterator[Violation]:
+    """A turn covers what came after the one before it had read its last, up to what itself has read."""
+    for chat in evidence.chats:
+        for turn in chat.turns:
+            if turn["state"] == "running":
+                yield Violation(
+                    "stuck", f"turn {turn['id']} runs on", chat.id, frozenset({f"turn {turn['id']}"})
+                )
+        if chat.unread and all(turn["state"] != "running" for turn in chat.turns):
+            yield Violation("stuck", "messages wait for a turn that nobody starts", chat.id, _words(chat))
+        for conversation in {row["chat_id"] for row in chat.messages}:
+            yield from _covered(evidence, chat, conversation)
+
+
+def _covered(evidence: Evidence, chat: Chat, conversation: str) -> Iterator[Violation]:
+    words = _words_by_inbound(chat)
+    people = [r for r in chat.messages if r["chat_id"] == conversation and r["role"] == "user"]
+    read = 0
+    for turn in (t for t in chat.turns if t["chat_id"] == conversation and t["state"] != "running"):
+        covered = [row for row in people if read < row["seq"] <= turn["read_seq"]]
+        if not covered:
+            yield Violation(
+                "doubled",
+                f"turn {turn['id']} answers nothing new",
+                chat.id,
+                frozenset({f"turn {turn['id']}"}),
+            )
+        for row in covered:
+            word = words.get(row["inbound_id"], "")
+            if not turn["error"] and word not in evidence.asked:
+                yield Violation(
+                    "lost", f"{word} counts as answered and no model read it", chat.id,
+                    frozenset({word, f"turn {turn['id']}"}),
+                )  # fmt: skip
+        read = max(read, turn["read_seq"])
+    for row in people:
+        if row["seq"] > read and not chat.unread:
+            word = words.get(row["inbound_id"], "")
+            yield Violation("lost", f"{word} is covered by no turn", chat.id, frozenset({word}))
+
+
+# -- what people see -----------------------------------------------------------------------------------------
+
+
+def every_answer_is_seen_once(evidence: Evidence) -> Iterator[Violation]:
+    """The visible messages of the bot are the recorded parts: each once, nothing else, and texts as they are stored."""
+    for chat in evidence.chats:
+        for row in chat.deliveries:
+            if row["state"] in OPEN:
+                yield _about(chat, row, "stuck", f"delivery {row['id']} is still {row['state']}")
+            if row["state"] == "failed":
+                yield _about(chat, row, "lost", f"delivery {row['id']} failed: {row['error']}")
+        left = {shown.id: shown for shown in chat.seen if shown.from_bot}
+        yield from _known_parts(chat, left)
+        yield from _doubtful_parts(chat, left)
+        for shown in left.values():
+            yield Violation(
+                "doubled", f"the bot shows {_short(shown.text)!r}, which no delivery explains", chat.id,
+                frozenset({f"shown {shown.id}"}) | _turns_saying(chat, shown.text),
+            )  # fmt: skip
+        for turn in chat.turns:
+            yield from _stored_as_shown(chat, turn)
+
+
+def _known_parts(chat: Chat, left: dict[str, Seen]) -> Iterator[Violation]:
+    """What was sent is there with its text; the last part that wrote a message decides on that."""
+    last = {_platform_id(chat, row): row for row in chat.deliveries if row["state"] == "sent"}
+    for platform_id, row in last.items():
+        shown = left.pop(platform_id, None)
+        if shown is None:
+            yield _about(chat, row, "lost", f"delivery {row['id']} counts as sent and nobody sees it")
+        elif shown.text != row["body"]["plain"]:
+            yield _about(
+                chat, row, "changed",
+                f"delivery {row['id']} was {_short(row['body']['plain'])!r}, people see {_short(shown.text)!r}",
+            )  # fmt: skip
+
+
+def _doubtful_parts(chat: Chat, left: dict[str, Seen]) -> Iterator[Violation]:
+    """A part of unknown outcome is seen at most once."""
+    for row in chat.deliveries:
+        if row["state"] in ("unknown", "dismissed"):
+            found = next((s.id for s in left.values() if s.text == row["body"]["plain"]), None)
+            if found is not None:
+                del left[found]
+            if row["action"] == "edit":
+                yield _about(chat, row, "doubtful", f"delivery {row['id']} is an edit, which can be repeated")
+
+
+def _stored_as_shown(chat: Chat, turn: Row) -> Iterator[Violation]:
+    """The parts of a turn's answer, together, are the stored answer, in one plan of the turn's last epoch."""
+    if turn["state"] == "running":
+        return
+    parts = [r for r in chat.deliveries if r["turn_id"] == turn["id"] and r["purpose"] == "answer"]
+    answers = [m for m in chat.messages if m["turn_id"] == turn["id"] and m["seq"] == turn["answer_seq"]]
+    subjects = frozenset({f"turn {turn['id']}"})
+    if len(answers) != 1:
+        yield Violation("lost", f"turn {turn['id']} has {len(answers)} stored answers", chat.id, subjects)
+        return
+    if [row["part"] for row in parts] != list(range(len(parts))) or not parts:
+        numbers = [row["part"] for row in parts]
+        yield Violation("doubled", f"turn {turn['id']} has the parts {numbers}", chat.id, subjects)
+    if {row["epoch"] for row in parts} - {turn["epoch"]}:
+        yield Violation("stale", f"an older epoch of turn {turn['id']} planned its answer", chat.id, subjects)
+    planned = "".join(row["body"]["plain"] for row in parts)
+    if _letters(planned) != _letters(answers[0]["content"]):
+        yield Violation(
+            "changed", f"turn {turn['id']} stored another answer than it planned", chat.id, subjects
+        )
+
+
+def order_holds(evidence: Evidence) -> Iterator[Violation]:
+    """New messages of the bot appear in the order of their deliveries, turns one after the other."""
+    for chat in evidence.chats:
+        places = {shown.id: n for n, shown in enumerate(chat.seen)}
+        last, before = -1, None
+        for row in chat.deliveries:
+            place = (
+                places.get(row["platform_id"]) if row["state"] == "sent" and row["action"] == "send" else None
+            )
+            if place is None:
+                continue
+            if place < last and before is not None:
+                yield _about(chat, row, "order", f"delivery {row['id']} is seen before {before['id']}")
+            last, before = place, row
+
+
+# -- tools, doubts, leaders ----------------------------------------------------------------------------------
+
+
+def no_write_ran_twice(evidence: Evidence) -> Iterator[Violation]:
+    """One effect for what one message asked for, whatever died; what is recorded as done has happened."""
+    by_value: Counter[str] = Counter()
+    for row in evidence.operations:
+        effects = evidence.effects[row["id"]]
+        value = str(row["arguments"])
+        by_value[value] += effects
+        subjects = frozenset({f"turn {row['turn_id']}", f"operation {row['id']}"})
+        if row["state"] == "done" and not effects:
+            yield Violation("lost", f"operation {row['id']} counts as done and had no effect", "", subjects)
+        if by_value[value] > 1:
+            yield Violation("doubled", f"the write {value} ran {by_value[value]} times", "", subjects)
+
+
+def doubts_are_shown_and_explained(evidence: Evidence) -> Iterator[Violation]:
+    """`unknown` is the only gap, is caused by what happened to the way to the platform, and its owner sees it."""
+    explained = any(event.explains for event in evidence.events)
+    for chat in evidence.chats:
+        for row in chat.deliveries:
+            if row["state"] in DOUBTFUL and row["id"] not in evidence.listed:
+                yield _about(
+                    chat, row, "hidden", f"delivery {row['id']} is {row['state']} and its owner is not told"
+                )
+            if row["state"] == "unknown" and not explained:
+                yield _about(chat, row, "doubtful", f"delivery {row['id']} is unknown without any cause")
+
+
+def no_stale_leader_wrote(evidence: Evidence) -> Iterator[Violation]:
+    """Positions only grow, and after a leader has claimed a cursor no older one stores for it."""
+    for binding, (was, now) in evidence.positions.items():
+        if now < was:
+            yield Violation("stale", f"the position of {binding} went from {was} back to {now}")
+    claimed = {row["binding_id"]: row for row in evidence.cursors}
+    for chat in evidence.chats:
+        cursor = claimed.get(chat.binding)
+        for row in chat.inbound:
+            late = cursor is not None and cursor["claimed"] and row["at"] > cursor["claimed"]
+            if late and cursor is not None and row["term"] != cursor["term"]:
+                yield Violation(
+                    "stale", f"term {row['term']} stored a message after term {cursor['term']} had claimed the cursor",
+                    chat.id, frozenset({f"inbound {row['id']}"}),
+                )  # fmt: skip
+    for chat in evidence.chats:
+        terms = [row["term"] for row in chat.inbound]
+        if terms != sorted(terms):
+            yield Violation(
+                "stale", f"an older term stored after a newer one: {terms}", chat.id, _words(chat)
+            )
+
+
+RULES: tuple[Rule, ...] = (
+    nothing_is_lost_or_doubled_on_the_way_in,
+    only_who_may_is_heard,
+    every_message_is_covered_by_one_turn,
+    every_answer_is_seen_once,
+    order_holds,
+    no_write_ran_twice,
+    doubts_are_shown_and_explained,
+    no_stale_leader_wrote,
+)
+
+
+# -- history -------------------------------------------------------------------------------------------------
+
+
+def history(evidence: Evidence, violation: Violation) -> Iterator[str]:
+    """The lines about the subjects of a violation, in the order of time, from the first of them to the last."""
+    lines = [line for chat in evidence.chats for line in _lines(chat) if line[2] & violation.subjects]
+    if not lines:
+        lines = [line for chat in evidence.chats if chat.id == violation.chat for line in _lines(chat)]
+    first, last = (
+        min((at for at, *_ in lines), default=0.0),
+        max((at for at, *_ in lines), default=float("inf")),
+    )
+    lines += [(event.at, f"!! {event.what}", frozenset()) for event in evidence.events if event.at <= last]
+    start = min([first, *(event.at for event in evidence.events)])
+    for at, text, _ in sorted(lines, key=lambda line: line[0]):
+        yield f"{at - start:7.3f}  {text}"
+
+
+Line = tuple[float, str, frozenset[str]]
+
+
+def _lines(chat: Chat) -> Iterator[Line]:
+    words = _words_by_inbound(chat)
+    for step, shown in _said(chat):
+        yield shown.at, f"{chat.id} says {_short(step.text)!r}", frozenset({step.word})
+    for row in chat.inbound:
+        subjects = frozenset({words.get(row["id"], ""), f"inbound {row['id']}"})
+        yield (
+            row["at"],
+            f"inbound {row['id']} stored by term {row['term']}: {row['state']} {row['reason']}",
+            subjects,
+        )
+    for turn in chat.turns:
+        read = [words.get(m["inbound_id"], "") for m in chat.messages if m["chat_id"] == turn["chat_id"]]
+        text = f"turn {turn['id']} {turn['state']}, epoch {turn['epoch']}, read to {turn['read_seq']} {turn['error']}"
+        yield turn["at"], text, frozenset({f"turn {turn['id']}", *read})
+    for row in chat.deliveries:
+        what = f"{row['purpose']} {row['action']} {row['state']} {_short(row['body']['plain'])!r}"
+        subjects = frozenset(
+            {f"delivery {row['id']}", f"turn {row['turn_id']}", f"shown {row['platform_id']}"}
+        )
+        yield (
+            row["at"],
+            f"delivery {row['id']} of turn {row['turn_id']}: {what} {row['error'] or ''}",
+            subjects,
+        )
+    for shown in chat.seen:
+        if shown.from_bot:
+            subjects = frozenset({f"shown {shown.id}"})
+            yield shown.edited_at or shown.at, f"people see {shown.id}: {_short(shown.text)!r}", subjects
+
+
+# -- small things --------------------------------------------------------------------------------------------
+
+
+def _said(chat: Chat) -> Iterator[tuple[Step, Seen]]:
+    """What people wrote, with the message that it became on the platform."""
+    for step in chat.said:
+        for shown in chat.seen:
+            if not shown.from_bot and shown.text == step.text:
+                yield step, shown
+
+
+def _inbound_of(chat: Chat, shown: Seen) -> Sequence[Row]:
+    return [row for row in chat.inbound if row["message_key"] == f"m:{shown.id}"]
+
+
+def _words_by_inbound(chat: Chat) -> dict[int, str]:
+    return {row["id"]: step.word for step, shown in _said(chat) for row in _inbound_of(chat, shown)}
+
+
+def _words(chat: Chat) -> frozenset[str]:
+    return frozenset(step.word for step in chat.said)
+
+
+def _platform_id(chat: Chat, row: Row) -> str:
+    """The message that a sent part has written: its own, or the one that it edited."""
+    if row["action"] == "send":
+        return str(row["platform_id"])
+    return next((str(d["platform_id"]) for d in chat.deliveries if d["id"] == row["target_id"]), "")
+
+
+def _turns_saying(chat: Chat, text: str) -> frozenset[str]:
+    return frozenset(
+        f"turn {row['turn_id']}" for row in chat.deliveries if row["turn_id"] and row["body"]["plain"] == text
+    )
+
+
+def _about(chat: Chat, row: Row, rule: str, sentence: str) -> Violation:
+    subjects = {f"delivery {row['id']}"} | ({f"turn {row['turn_id']}"} if row["turn_id"] else set())
+    return Violation(rule, sentence, chat.id, frozenset(subjects))
+
+
+def _letters(text: str) -> str:
+    return "".join(text.split())
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,190 @@
+"""What a seed leaves behind: what people and the platform have seen, and what is stored at the end."""
+
+import contextlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.chaos.rack import Rack
+from tests.chaos.workload import Step
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A message of a chat as its people see it; times are seconds since the epoch."""
+
+    id: str
+    from_bot: bool
+    text: str
+    at: float
+    edited_at: float = 0.0
+
+
+@dataclass(slots=True)
+class Chat:
+    """One chat of one bot: `said` to it, `seen` in it in order, and the rows about it."""
+
+    binding: str
+    id: str
+    said: Sequence[Step]
+    seen: Sequence[Seen]
+    inbound: Sequence[Row] = ()
+    messages: Sequence[Row] = ()
+    turns: Sequence[Row] = ()
+    deliveries: Sequence[Row] = ()
+    unread: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that was done to the cluster. `explains` says whether a reply of the platform may be lost by it."""
+
+    at: float
+    what: str
+    explains: bool = False
+
+
+@dataclass(slots=True)
+class Evidence:
+    """All that the checker reads. `asked` are the texts of the model's requests, `polls` (bot, offset) as they came.
+
+    `effects` counts what the write tool did for each operation; `listed` are the doubtful deliveries that the owner of
+    the binding is shown. `positions` are read positions before and after.
+    """
+
+    seed: int
+    chats: list[Chat]
+    asked: str = ""
+    operations: Sequence[Row] = ()
+    effects: Counter[str] = field(default_factory=Counter)
+    listed: frozenset[int] = frozenset()
+    polls: Sequence[tuple[str, int]] = ()
+    cursors: Sequence[Row] = ()
+    positions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """Where the logs of the simulators stood when the seed began, and the read positions then."""
+
+    model: int
+    telegram: int
+    positions: Mapping[str, int]
+
+
+async def before(rack: Rack) -> Before:
+    far = 10**9
+    model = (await rack.sim.get("model/calls", since=far))["next"]
+    telegram = (await rack.sim.get("telegram/calls", since=far))["next"]
+    return Before(model, telegram, await _positions(rack))
+
+
+async def _positions(rack: Rack) -> dict[str, int]:
+    rows = await rack.fetch("SELECT binding_id, position FROM binding_cursor WHERE position <> ''")
+    return {row["binding_id"]: int(row["position"]) for row in rows}
+
+
+async def collect(
+    rack: Rack, seed: int, steps: Sequence[Step], start: Before, events: list[Event]
+) -> Evidence:
+    """Read everything, once nothing moves any more."""
+    places = sorted({(step.bot.binding, step.bot.token, step.chat) for step in steps})
+    chats = [
+        Chat(binding, str(chat), [s for s in steps if s.chat == chat], await _seen(rack, token, chat))
+        for binding, token, chat in places
+    ]
+    await _add_rows(rack, chats)
+    calls = await rack.sim.calls("model", since=start.model)
+    polls = await rack.sim.calls(since=start.telegram)
+    after = await _positions(rack)
+    turns = [row["id"] for chat in chats for row in chat.turns]
+    bindings = sorted({chat.binding for chat in chats})
+    return Evidence(
+        seed,
+        chats,
+        asked="\n".join(str(call["params"].get("messages")) for call in calls),
+        operations=await rack.fetch("SELECT * FROM operations WHERE turn_id = ANY($1::bigint[])", turns),
+        effects=_effects(rack.folder.path),
+        listed=frozenset([id_ for binding in bindings for id_ in await _listed(rack, binding)]),
+        polls=[
+            (str(c["bot"]), int(c["params"].get("offset") or 0)) for c in polls if c["method"] == "getUpdates"
+        ],
+        cursors=await rack.fetch(
+            "SELECT *, extract(epoch FROM claimed_at)::float8 AS claimed FROM binding_cursor "
+            "WHERE binding_id = ANY($1::text[])",
+            bindings,
+        ),
+        positions={b: (start.positions.get(b, 0), after.get(b, 0)) for b in bindings},
+        events=events,
+    )
+
+
+async def _seen(rack: Rack, token: str, chat: int) -> list[Seen]:
+    page = await rack.sim.get("telegram/messages", chat=chat, bot=token)
+    return [
+        Seen(str(m["id"]), m["from_bot"], m["text"], m["at"], m.get("edited_at") or 0.0)
+        for m in page["messages"]
+        if not m["deleted"]
+    ]
+
+
+_ROWS = {
+    "inbound": """SELECT *, extract(epoch FROM received_at)::float8 AS at FROM inbound
+        WHERE binding_id = ANY($1::text[]) AND platform_chat = ANY($2::text[]) ORDER BY id""",
+    "messages": """SELECT c.binding_id, c.platform_chat, m.*, extract(epoch FROM m.created_at)::float8 AS at
+        FROM messages m JOIN chats c ON c.id = m.chat_id
+        WHERE c.binding_id = ANY($1::text[]) AND c.platform_chat = ANY($2::text[]) ORDER BY m.chat_id, m.seq""",
+    "turns": """SELECT c.platform_chat, t.*, extract(epoch FROM t.started_at)::float8 AS at
+        FROM turns t JOIN chats c ON c.id = t.chat_id
+        WHERE c.binding_id = ANY($1::text[]) AND c.platform_chat = ANY($2::text[]) ORDER BY t.id""",
+    "deliveries": """SELECT *, extract(epoch FROM coalesce(finished_at, planned_at))::float8 AS at FROM deliveries
+        WHERE binding_id = ANY($1::text[]) AND platform_chat = ANY($2::text[]) ORDER BY seq""",
+}
+
+
+async def _add_rows(rack: Rack, chats: list[Chat]) -> None:
+    bindings, ids = sorted({chat.binding for chat in chats}), [chat.id for chat in chats]
+    by_place = {(chat.binding, chat.id): chat for chat in chats}
+    for name, query in _ROWS.items():
+        found: dict[tuple[str, str], list[Row]] = {}
+        for row in await rack.fetch(query, bindings, ids):
+            found.setdefault((row["binding_id"], row["platform_chat"]), []).append(dict(row))
+        for place, rows in found.items():
+            setattr(by_place[place], name, rows)
+    unread = await rack.fetch(
+        "SELECT binding_id, platform_chat FROM chats WHERE (turn_id IS NOT NULL OR last_user_seq > covered_seq) "
+        "AND binding_id = ANY($1::text[]) AND platform_chat = ANY($2::text[])",
+        bindings,
+        ids,
+    )
+    for row in unread:
+        by_place[row["binding_id"], row["platform_chat"]].unread = True
+
+
+async def _listed(rack: Rack, binding: str) -> list[int]:
+    """Every doubtful delivery that the API shows for a binding, page by page."""
+    found: list[int] = []
+    path = f"/api/chats/connectors/{binding}/doubtful"
+    while True:
+        query = f"?limit=100&before={found[-1]}" if found else "?limit=100"
+        page = (await rack.api("GET", path + query))["parts"]
+        fresh = [int(entry["id"]) for entry in page if int(entry["id"]) not in found]
+        if not fresh:
+            return found
+        found += fresh
+
+
+def _effects(folder: Path) -> Counter[str]:
+    """What the probe's journal says it did, over all its starts."""
+    counts: Counter[str] = Counter()
+    for journal in folder.glob("addons/**/operations.log"):
+        with contextlib.suppress(OSError):
+            for line in journal.read_text().splitlines():
+                noted, operation = line.split(" ", 1)
+                counts[operation] += noted == "effect"
+    return counts

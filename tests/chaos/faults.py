@@ -1,0 +1,287 @@
+"""What is done to a cluster: acts on its parts, faults of the platform and the model, and the instant for each."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import psutil
+
+from shared.lifecycle.points import Point
+from tests.chaos.evidence import Event
+from tests.chaos.rack import LEASE, Rack
+
+#: seconds that a process is stopped, or a line is silent: longer than any lease
+STOPPED = LEASE + 0.8
+#: seconds that an armed point gets to be reached with a turn in flight
+PATIENCE = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`act` happens to `target` (a part, or a role: leader, holder, hit) at `point`, or after `at` seconds."""
+
+    act: str
+    target: str
+    at: float = 0.0
+    point: Point | None = None
+
+    @property
+    def kind(self) -> str:
+        """How reports call it."""
+        return f"{self.act} {self.target}"
+
+
+@dataclass(slots=True)
+class Landed:
+    """A fault that happened: what, when, until when, and whether a turn was in flight."""
+
+    fault: Fault
+    at: float
+    until: float = 0.0
+    in_flight: bool = False
+    part: str = ""
+
+    def event(self) -> Event:
+        place = f" at {self.fault.point}" if self.fault.point else ""
+        name = f"{self.fault.kind}{place}" + (f" ({self.part})" if self.part else "")
+        return Event(self.at, name, explains=_explains(self))
+
+
+def _explains(landed: Landed) -> bool:
+    """Whether it can lose a reply of the platform: it hit what is between the host and the platform, or Postgres."""
+    return landed.part.startswith(("owner", "addon", "postgres")) or landed.fault.target in (
+        "platform",
+        "postgres",
+    )
+
+
+# -- which part ----------------------------------------------------------------------------------------------
+
+
+async def part_of(rack: Rack, target: str) -> str:
+    """The part that has a role now."""
+    if target == "leader":
+        holder = await rack.fetchval("SELECT holder FROM leases WHERE name = 'leader' ORDER BY shard LIMIT 1")
+        return rack.named(holder or "") or "frontend-1"
+    if target == "holder":
+        holder = await rack.fetchval(
+            "SELECT holder FROM turns WHERE state = 'running' ORDER BY id DESC LIMIT 1"
+        )
+        return rack.named(holder or "") or "frontend-2"
+    return target
+
+
+async def in_flight(rack: Rack) -> bool:
+    """Whether a message is on its way right now: admitted and not answered, or its answer not yet out."""
+    return bool(
+        await rack.fetchval(
+            "SELECT EXISTS (SELECT FROM chats WHERE turn_id IS NOT NULL OR last_user_seq > covered_seq) OR EXISTS "
+            "(SELECT FROM deliveries WHERE state IN ('planned', 'sending') AND turn_id IS NOT NULL)"
+        )
+    )
+
+
+# -- acts ----------------------------------------------------------------------------------------------------
+
+
+async def _kill(rack: Rack, part: str) -> None:
+    os.kill(rack.pid(part), signal.SIGKILL)
+
+
+async def _stop(rack: Rack, part: str) -> None:
+    pid = rack.pid(part)
+    os.kill(pid, signal.SIGSTOP)
+    await asyncio.sleep(STOPPED)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGCONT)
+
+
+async def _end(rack: Rack, part: str) -> None:
+    """An ordinary end (SIGTERM), as in a rolling restart."""
+    os.kill(rack.pid(part), signal.SIGTERM)
+
+
+async def _end_sessions(rack: Rack, part: str) -> None:
+    """The server ends all database sessions of a part."""
+    name = (
+        "owner"
+        if part == "owner"
+        else next(
+            entry["id"]
+            for n, entry in enumerate(rack.cluster.facts()["frontends"], 1)
+            if part == f"frontend-{n}"
+        )
+    )
+    query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE $1"
+    await rack.fetch(query, f"trunkline {name}%")
+
+
+def _silence(line: str) -> "Act":
+    """A partition: nothing passes on a line of the part, and nobody is told."""
+
+    async def act(rack: Rack, part: str) -> None:
+        relay = rack.relays[f"{line}:{part}"]
+        relay.freeze()
+        try:
+            await asyncio.sleep(STOPPED)
+        finally:
+            relay.thaw()
+
+    return act
+
+
+def _cut(line: str) -> "Act":
+    """Every connection of a line breaks, and new ones are refused for a while."""
+
+    async def act(rack: Rack, part: str) -> None:
+        relay = rack.relays[f"{line}:{part}"]
+        relay.refusing = True
+        relay.cut()
+        try:
+            await asyncio.sleep(STOPPED / 2)
+        finally:
+            relay.refusing = False
+
+    return act
+
+
+def _platform(**fault: Any) -> "Act":
+    async def act(rack: Rack, _part: str) -> None:
+        for method in ("sendMessage", "editMessageText"):
+            await rack.sim.fault(method, **fault)
+
+    return act
+
+
+def _polls(**fault: Any) -> "Act":
+    async def act(rack: Rack, _part: str) -> None:
+        await rack.sim.fault("getUpdates", **fault)
+
+    return act
+
+
+def _model(**fault: Any) -> "Act":
+    async def act(rack: Rack, _part: str) -> None:
+        await rack.sim.fault("*", platform="model", **fault)
+
+    return act
+
+
+_LIMITED = {
+    "ok": False,
+    "error_code": 429,
+    "description": "Too Many Requests: retry after 1",
+    "parameters": {"retry_after": 1},
+}
+Act = Callable[[Rack, str], Awaitable[None]]
+ACTS: dict[str, Act] = {
+    "kill": _kill,
+    "stop": _stop,
+    "end": _end,
+    "end sessions of": _end_sessions,
+    "silence database of": _silence("db"),
+    "silence carrier of": _silence("carrier"),
+    "silence platform of": _silence("platform"),
+    "cut database of": _cut("db"),
+    "cut carrier of": _cut("carrier"),
+    "cut platform of": _cut("platform"),
+    "limit": _platform(status=429, body=_LIMITED, times=2),
+    "fail": _platform(status=502, body="bad gateway", times=2),
+    "hang": _platform(hang=True, times=1),
+    "slow down": _platform(delay_ms=1200, times=2),
+    "lose calls of": _platform(drop="before", times=2),
+    "lose replies of": _platform(drop="after", times=2),
+    "hang polls of": _polls(hang=True, times=1),
+    "lose polls of": _polls(drop="after", times=2),
+    "fail polls of": _polls(status=502, body="bad gateway", times=2),
+    "fail requests to": _model(status=503, body={"error": {"message": "busy"}}, times=1),
+    "lose replies from": _model(drop="after", times=1),
+}
+
+_FRONTEND_ACTS = (
+    *("kill", "kill", "stop", "end"),
+    *("end sessions of", "silence database of", "silence carrier of", "cut database of", "cut carrier of"),
+)
+_OWNER_ACTS = (
+    "kill",
+    "kill",
+    "stop",
+    "end sessions of",
+    "silence database of",
+    "cut database of",
+    "cut platform of",
+)
+_OWNER_POINTS = frozenset(
+    point for point in Point
+    if point.startswith(("tool.", "preview.")) or point in (
+        Point.POLL_AFTER, Point.DELIVERY_BEFORE, Point.DELIVERY_AFTER, Point.DELIVERY_RECORDED)
+)  # fmt: skip
+#: everything that may happen at any time: (act, target)
+ANYTIME = (
+    *((act, role) for role in ("leader", "holder") for act in dict.fromkeys(_FRONTEND_ACTS)),
+    *((act, "owner") for act in dict.fromkeys((*_OWNER_ACTS, "silence platform of"))),
+    *((act, addon) for addon in ("addon-telegram", "addon-probe") for act in ("kill", "stop")),
+    *((act, engine) for engine in ("postgres", "nats") for act in ("kill", "stop")),
+    *(
+        (act, "platform")
+        for act in ("limit", "fail", "hang", "slow down", "lose calls of", "lose replies of")
+    ),
+    *((act, "platform") for act in ("hang polls of", "lose polls of", "fail polls of")),
+    *((act, "model") for act in ("fail requests to", "lose replies from")),
+)
+
+
+def plan(seed: int) -> list[Fault]:
+    """The faults of a seed: one at a point, each point and each act in its turn, and up to two more at any time."""
+    rng = Random(f"faults {seed}")
+    points = list(Point)
+    point = points[seed % len(points)]
+    acts = _OWNER_ACTS if point in _OWNER_POINTS else _FRONTEND_ACTS
+    faults = [Fault(acts[(seed + seed // len(points)) % len(acts)], "hit", rng.uniform(0.1, 1.0), point)]
+    for chance in (0.8, 0.4):
+        if rng.random() < chance:
+            act, target = rng.choice(ANYTIME)
+            faults.append(Fault(act, target, rng.uniform(0.2, 3.5)))
+    return faults
+
+
+async def inject(rack: Rack, fault: Fault, landed: list[Landed]) -> None:
+    """Wait for the instant, let it happen, and mend it; what happened is added to `landed` as it begins."""
+    await asyncio.sleep(fault.at)
+    if fault.point is None:
+        await _strike(rack, fault, await part_of(rack, fault.target), landed)
+    else:
+        await _strike_at(rack, fault, landed)
+
+
+async def _strike_at(rack: Rack, fault: Fault, landed: list[Landed]) -> None:
+    """Hold the first process that gets to the point while a turn is in flight, and strike it there."""
+    assert fault.point is not None
+    give_up = time.monotonic() + PATIENCE
+    while (left := give_up - time.monotonic()) > 0:
+        rack.gate.arm(fault.point)
+        try:
+            hit = await asyncio.wait_for(rack.gate.hits.get(), left)
+        except TimeoutError:
+            break
+        try:
+            if await in_flight(rack):
+                await _strike(rack, fault, rack.name_of(hit.pid), landed)
+                return
+        finally:
+            hit.go()
+    rack.gate.disarm()
+
+
+async def _strike(rack: Rack, fault: Fault, part: str, landed: list[Landed]) -> None:
+    happened = Landed(fault, time.time(), in_flight=await in_flight(rack), part=part)
+    landed.append(happened)
+    with contextlib.suppress(ProcessLookupError, psutil.Error):  # it has just died of something else
+        await ACTS[fault.act](rack, part)
+    happened.until = time.time()
