@@ -8,9 +8,11 @@ from typing import Any
 import msgspec
 import structlog
 
+from shared.domain.errors import CallerFenced
 from shared.domain.ids import new_id
 from shared.domain.records import Binding, Lane
 from shared.sdk.ops import Inbound, Person
+from shared.store import cursors
 from shared.store.database import Connection
 
 log = structlog.get_logger(__name__)
@@ -174,6 +176,23 @@ async def switch_off(connection: Connection, binding_id: str, *, reason: str, ti
     user: str | None = await connection.fetchval(_SWITCH_OFF, binding_id, reason, title)
     return user
 
+
+async def switch_off_as_leader(
+    connection: Connection, binding_id: str, *, term: int, reason: str, title: str
+) -> str | None:
+    """The same by a leader, in a transaction. Raises CallerFenced when the binding is not this term's any more.
+
+    The binding is taken before its read position, as everybody does; the position is written before the binding, and
+    its lock keeps a newer leader from claiming meanwhile.
+    """
+    if not await connection.fetchval(_TAKE, binding_id):
+        return None
+    if not await cursors.hold(connection, binding_id, term):
+        raise CallerFenced("a newer leader reads this connection")
+    return await switch_off(connection, binding_id, reason=reason, title=title)
+
+
+_TAKE = "SELECT true FROM bindings WHERE id = $1 AND enabled FOR UPDATE"
 
 _LOCK_LANES = """
 SELECT l.platform_chat, b.id, b.user_id, b.agent_id, b.kind, b.addon, b.name, b.enabled, b.allow, b.accept_any, b.reply_mode,

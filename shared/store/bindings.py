@@ -40,7 +40,7 @@ async def owner_of(connection: Connection, binding_id: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Pollable:
-    """A binding that the leader polls, and where it reads from."""
+    """A binding that the leader polls; where it reads from is what it claims."""
 
     binding_id: str
     kind: str
@@ -48,8 +48,6 @@ class Pollable:
     name: str
     user_id: str
     revision: int
-    account_epoch: int
-    position: str
 
 
 async def pollable(connection: Connection) -> list[Pollable]:
@@ -174,8 +172,6 @@ ON CONFLICT (binding_id) DO UPDATE SET account_epoch = excluded.account_epoch, p
 """
 
 _POLLABLE = """
-SELECT b.id AS binding_id, b.kind, b.addon, b.name, b.user_id, b.revision, b.account_epoch,
-  coalesce(c.position, '') AS position
-FROM bindings b JOIN binding_secrets s ON s.binding_id = b.id AND s.name = 'token'
-LEFT JOIN binding_cursor c ON c.binding_id = b.id WHERE b.enabled
+SELECT b.id AS binding_id, b.kind, b.addon, b.name, b.user_id, b.revision
+FROM bindings b JOIN binding_secrets s ON s.binding_id = b.id AND s.name = 'token' WHERE b.enabled
 """

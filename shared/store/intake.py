@@ -6,13 +6,14 @@ from dataclasses import dataclass
 import msgspec
 
 from shared.sdk.ops import Inbound
+from shared.store.cursors import Cursor
 from shared.store.database import Connection
 from shared.store.jsonb import encoded, without_null
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """`moved` is false when the position was not the one polled from, or a newer term wrote it: nothing happened.
+    """`moved` is false when the position was not the one polled from, or another term claimed it: nothing happened.
 
     `chats` are the platform chats that have something new; `duplicates` were stored before.
     """
@@ -23,37 +24,12 @@ class Stored:
     duplicates: int
 
 
-@dataclass(frozen=True, slots=True)
-class Cursor:
-    """Where the next poll of a binding reads from."""
-
-    binding_id: str
-    account_epoch: int
-    position: str
-
-
-@dataclass(frozen=True, slots=True)
-class StoredCursor:
-    """The read position as it is stored, with the term that wrote it."""
-
-    account_epoch: int
-    position: str
-    term: int
-
-
-async def read_cursor(connection: Connection, binding_id: str) -> StoredCursor | None:
-    row = await connection.fetchrow(
-        "SELECT account_epoch, position, term FROM binding_cursor WHERE binding_id = $1", binding_id
-    )
-    return StoredCursor(**dict(row)) if row else None
-
-
 async def store_poll(
     connection: Connection, cursor: Cursor, *, term: int, position: str, messages: Sequence[Inbound]
 ) -> Stored:
     """Move the read position and keep the messages, both or neither (architecture, step 2).
 
-    The guard is on the written row itself: the position polled from, the account, and no newer term.
+    The guard is on the written row itself: the position polled from, the account, and the term that claimed it.
     What is not addressed to the bot is kept without its text, so that it can be counted but not read.
     """
     row = await connection.fetchrow(
@@ -76,7 +52,7 @@ async def store_poll(
 
 
 async def store_pushed(connection: Connection, binding_id: str, message: Inbound) -> bool:
-    """Keep one message that an add-on pushed; False when it was stored before or the binding is unknown."""
+    """Keep one message that an add-on pushed; False when it was stored before, or the binding is gone or off."""
     return bool(
         await connection.fetchval(
             _STORE_PUSHED,
@@ -120,16 +96,17 @@ WITH arrived AS (
   SELECT a.* FROM unnest($6::text[], $7::text[], $8::text[], $9::text[], $10::text[])
     WITH ORDINALITY AS a(platform_chat, message_key, thread, sender_id, body, n)
 ), moved AS (
-  UPDATE binding_cursor SET position = $5, term = $3, polled_at = now(), moved_at = now()
-  WHERE binding_id = $1 AND account_epoch = $2 AND term <= $3 AND position = $4
+  UPDATE binding_cursor SET position = $5, moved_at = clock_timestamp()
+  WHERE binding_id = $1 AND account_epoch = $2 AND term = $3 AND position = $4
   RETURNING binding_id
 ), made AS (
   INSERT INTO lanes (binding_id, platform_chat)
   SELECT DISTINCT m.binding_id, a.platform_chat FROM moved m, arrived a
   ON CONFLICT DO NOTHING
 ), stored AS (
-  INSERT INTO inbound (binding_id, account_epoch, platform_chat, message_key, thread, sender_id, body, term)
-  SELECT m.binding_id, $2, a.platform_chat, a.message_key, a.thread, a.sender_id, a.body::jsonb, $3
+  INSERT INTO inbound
+    (binding_id, account_epoch, platform_chat, message_key, thread, sender_id, body, term, received_at)
+  SELECT m.binding_id, $2, a.platform_chat, a.message_key, a.thread, a.sender_id, a.body::jsonb, $3, clock_timestamp()
   FROM moved m, arrived a ORDER BY a.n
   ON CONFLICT DO NOTHING
   RETURNING platform_chat
@@ -139,14 +116,20 @@ SELECT EXISTS (SELECT FROM moved) AS moved,
   (SELECT count(*) FROM stored) AS stored
 """
 
+# The binding is held against a delete, and its read position against a claim: the term of the row is the one that holds
+# it, whoever claims next.
 _STORE_PUSHED = """
 WITH b AS (
-  SELECT id, account_epoch FROM bindings WHERE id = $1 AND enabled
+  SELECT id, account_epoch FROM bindings WHERE id = $1 AND enabled FOR KEY SHARE
+), heard AS (
+  UPDATE binding_cursor c SET heard_at = clock_timestamp() FROM b WHERE c.binding_id = b.id
+  RETURNING b.id, b.account_epoch, c.term
 ), made AS (
-  INSERT INTO lanes (binding_id, platform_chat) SELECT id, $2 FROM b ON CONFLICT DO NOTHING
+  INSERT INTO lanes (binding_id, platform_chat) SELECT id, $2 FROM heard ON CONFLICT DO NOTHING
 )
-INSERT INTO inbound (binding_id, account_epoch, platform_chat, message_key, thread, sender_id, body)
-SELECT id, account_epoch, $2, $3, $4, $5, $6::text::jsonb FROM b
+INSERT INTO inbound
+  (binding_id, account_epoch, platform_chat, message_key, thread, sender_id, body, term, received_at)
+SELECT id, account_epoch, $2, $3, $4, $5, $6::text::jsonb, term, clock_timestamp() FROM heard
 ON CONFLICT DO NOTHING
 RETURNING true
 """

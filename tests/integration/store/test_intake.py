@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from shared.sdk.ops import Inbound, Person
-from shared.store import Database, intake
-from shared.store.intake import Cursor
+from shared.store import Database, cursors, intake
+from shared.store.cursors import Cursor
 
 START = Cursor("bnd_1", 1, "")
 
@@ -18,23 +18,43 @@ def messages(*numbers: int, chat: str = "5001", **more: object) -> list[Inbound]
     ]
 
 
+async def claimed(store: Database, term: int) -> Cursor:
+    return (await cursors.claim(store, ["bnd_1"], term)).cursors["bnd_1"]
+
+
+async def cursor_row(store: Database) -> tuple[str, int]:
+    row = await store.fetchrow("SELECT position, term FROM binding_cursor WHERE binding_id = 'bnd_1'")
+    return row["position"], row["term"]
+
+
 async def rows(store: Database) -> list[str]:
     return [row["message_key"] for row in await store.fetch("SELECT message_key FROM inbound ORDER BY id")]
 
 
 async def test_a_poll_moves_the_position_and_keeps_the_messages(store: Database) -> None:
-    stored = await intake.store_poll(store, START, term=3, position="12", messages=messages(10, 11))
+    cursor = await claimed(store, 3)
+    stored = await intake.store_poll(store, cursor, term=3, position="12", messages=messages(10, 11))
     assert (stored.moved, stored.chats, stored.new, stored.duplicates) == (True, ("5001",), 2, 0)
-    row = await intake.read_cursor(store, "bnd_1")
-    assert row is not None
-    assert (row.position, row.term) == ("12", 3)
+    assert await cursor_row(store) == ("12", 3)
     assert await rows(store) == ["m:10", "m:11"]
 
 
 @pytest.mark.parametrize(
     ("cursor", "term"),
-    [(START, 2), (Cursor("bnd_1", 1, "7"), 3), (Cursor("bnd_1", 2, ""), 3), (Cursor("bnd_9", 1, ""), 3)],
-    ids=["an older term", "another position", "another account", "no such binding"],
+    [
+        (START, 2),
+        (START, 4),
+        (Cursor("bnd_1", 1, "7"), 3),
+        (Cursor("bnd_1", 2, ""), 3),
+        (Cursor("bnd_9", 1, ""), 3),
+    ],
+    ids=[
+        "an older term",
+        "a term that claimed nothing",
+        "another position",
+        "another account",
+        "no such binding",
+    ],
 )
 async def test_nothing_of_a_poll_is_kept_for(store: Database, cursor: Cursor, term: int) -> None:
     await store.execute("UPDATE binding_cursor SET term = 3")
@@ -42,12 +62,11 @@ async def test_nothing_of_a_poll_is_kept_for(store: Database, cursor: Cursor, te
     assert (stored.moved, stored.new, stored.duplicates, stored.chats) == (False, 0, 0, ())
     assert await rows(store) == []
     assert await store.fetchval("SELECT count(*) FROM lanes") == 0
-    row = await intake.read_cursor(store, "bnd_1")
-    assert row is not None
-    assert (row.position, row.term) == ("", 3)
+    assert await cursor_row(store) == ("", 3)
 
 
 async def test_what_was_stored_before_falls_out(store: Database) -> None:
+    await claimed(store, 1)
     await intake.store_poll(store, START, term=1, position="11", messages=messages(10))
     again = await intake.store_poll(
         store, Cursor("bnd_1", 1, "11"), term=1, position="12", messages=messages(10, 11)
@@ -56,23 +75,26 @@ async def test_what_was_stored_before_falls_out(store: Database) -> None:
     assert await rows(store) == ["m:10", "m:11"]
 
 
-async def test_two_leaders_with_the_same_poll_store_it_once(store: Database, other: Database) -> None:
-    """Whatever the order in which they come, one of them moves the position."""
-    for round_ in range(20):
-        cursor = Cursor("bnd_1", 1, str(round_) if round_ else "")
-        both = await asyncio.gather(
+async def test_of_two_leaders_with_the_same_poll_the_one_that_claimed_last_stores_it(
+    store: Database, other: Database
+) -> None:
+    """Whatever the order in which they write, and although the position is the one that both polled from."""
+    for round_ in range(1, 21):
+        old = await claimed(store, 2 * round_)
+        new = await claimed(other, 2 * round_ + 1)
+        assert old == new
+        stale, fresh = await asyncio.gather(
             *(
-                intake.store_poll(
-                    each, cursor, term=term, position=str(round_ + 1), messages=messages(round_)
-                )
-                for each, term in ((store, 5), (other, 6 + round_))
+                intake.store_poll(each, old, term=term, position=str(round_), messages=messages(round_))
+                for each, term in ((store, 2 * round_), (other, 2 * round_ + 1))
             )
         )
-        assert sorted(stored.moved for stored in both) == [False, True]
+        assert (stale.moved, fresh.moved) == (False, True)
     assert await store.fetchval("SELECT count(*) FROM inbound") == 20
 
 
 async def test_messages_of_another_account_are_other_messages(store: Database) -> None:
+    await claimed(store, 1)
     await intake.store_poll(store, START, term=1, position="11", messages=messages(10))
     await store.execute("UPDATE binding_cursor SET account_epoch = 2, position = ''")
     again = await intake.store_poll(
@@ -82,18 +104,21 @@ async def test_messages_of_another_account_are_other_messages(store: Database) -
 
 
 async def test_a_message_with_a_null_character_is_kept(store: Database) -> None:
+    await claimed(store, 1)
     message = Inbound(chat="5001", sender=Person("5001"), id="1", text="a\x00b", direct=True)
     stored = await intake.store_poll(store, START, term=1, position="2", messages=[message])
     assert stored.new == 1
 
 
 async def test_what_is_not_addressed_is_kept_without_its_text(store: Database) -> None:
+    await claimed(store, 1)
     message = Inbound(chat="-4001", sender=Person("5001"), id="1", text="among ourselves")
     await intake.store_poll(store, START, term=1, position="2", messages=[message])
     assert "ourselves" not in await store.fetchval("SELECT body::text FROM inbound")
 
 
 async def test_names_that_hold_a_null_character_stop_no_poll(store: Database) -> None:
+    await claimed(store, 1)
     message = Inbound(chat="5\x00001", sender=Person("5\x00001"), id="1\x00", thread="\x00", text="hi")
     stored = await intake.store_poll(store, START, term=1, position="2", messages=[message])
     assert (stored.new, stored.chats) == (1, ("5001",))

@@ -9,8 +9,7 @@ from services.frontend.turns import admission
 from shared.config.sections import Limits
 from shared.domain.records import Lane, Turn
 from shared.sdk.ops import Inbound, Person
-from shared.store import Connection, Database, deliveries, intake, requests, turns
-from shared.store.intake import Cursor
+from shared.store import Connection, Database, cursors, deliveries, intake, requests, turns
 from shared.store.turns import Closing, NewMessage
 
 LANE = Lane("bnd_1", "5001")
@@ -21,10 +20,8 @@ async def arrive(store: Database, number: int) -> None:
     message = Inbound(
         chat="5001", sender=Person("5001", "Ada"), id=str(number), text=f"text {number}", direct=True
     )
-    position = await store.fetchval("SELECT position FROM binding_cursor WHERE binding_id = 'bnd_1'")
-    await intake.store_poll(
-        store, Cursor("bnd_1", 1, position), term=1, position=str(number), messages=[message]
-    )
+    cursor = (await cursors.claim(store, ["bnd_1"], 1)).cursors["bnd_1"]
+    await intake.store_poll(store, cursor, term=1, position=str(number), messages=[message])
 
 
 async def admit(store: Database, holder: str, *, claim: bool = True) -> list[Turn]:

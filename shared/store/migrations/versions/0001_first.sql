@@ -223,8 +223,13 @@ CREATE TABLE binding_cursor (
   account_epoch integer NOT NULL DEFAULT 1,
   position      text NOT NULL DEFAULT '',
   term          bigint NOT NULL DEFAULT 0,
+  claimed_at    timestamptz,
+  moved_at      timestamptz,
   polled_at     timestamptz,
-  moved_at      timestamptz
+  heard_at      timestamptz,
+  failure       text NOT NULL DEFAULT '',
+  failing_since timestamptz,
+  duplicates    bigint NOT NULL DEFAULT 0
 );
 
 CREATE TABLE senders (
@@ -333,7 +338,7 @@ CREATE TABLE inbound (
   reason        text NOT NULL DEFAULT '',
   term          bigint NOT NULL DEFAULT 0,
   chat_id       text,
-  received_at   timestamptz NOT NULL DEFAULT now(),
+  received_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
   decided_at    timestamptz,
   UNIQUE (binding_id, account_epoch, platform_chat, message_key)
 );
