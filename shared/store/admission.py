@@ -9,7 +9,6 @@ import msgspec
 import structlog
 
 from shared.domain.errors import CallerFenced
-from shared.domain.ids import new_id
 from shared.domain.records import Binding, Lane
 from shared.sdk.ops import Inbound, Person
 from shared.store import cursors
@@ -33,7 +32,7 @@ class LaneFacts:
 class Waiting:
     """A stored message that nobody has decided on, with what the sender did lately.
 
-    One that is not `readable` says only who wrote and where.
+    One that is not `readable` says only who wrote and where. `paired`: the owner of the binding knows the sender.
     """
 
     id: int
@@ -42,6 +41,7 @@ class Waiting:
     noticed: bool
     received_at: datetime
     readable: bool = True
+    paired: bool = False
 
 
 async def lock_lanes(connection: Connection, lanes: Sequence[Lane]) -> dict[Lane, LaneFacts]:
@@ -69,7 +69,9 @@ async def waiting(connection: Connection, lanes: Sequence[Lane], *, limit: int) 
         message = _message(row)
         readable = message is not None
         known = message or Inbound(row["platform_chat"], Person(row["sender_id"]))
-        entry = Waiting(row["id"], known, row["recent"], row["noticed"], row["received_at"], readable)
+        entry = Waiting(
+            row["id"], known, row["recent"], row["noticed"], row["received_at"], readable, row["paired"]
+        )
         found[Lane(row["binding_id"], row["platform_chat"])].append(entry)
     return found
 
@@ -113,64 +115,6 @@ async def write_decisions(connection: Connection, decided: Sequence[Decided]) ->
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Which chat a message belongs to: `key` names it; `window_minutes` above 0 ends it after a silence."""
-
-    key: str
-    window_minutes: int = 0
-
-
-async def find_chats(
-    connection: Connection, wanted: Sequence[tuple[Binding, Place]]
-) -> dict[tuple[str, str], str]:
-    """The chats that places lead to now, with the agents that the bindings have now, by (binding, key)."""
-    rows = await connection.fetch(
-        _FIND_CHATS,
-        [binding.id for binding, _ in wanted],
-        [place.key for _, place in wanted],
-        [binding.agent_id or "" for binding, _ in wanted],
-        [place.window_minutes for _, place in wanted],
-    )
-    return {(row["binding_id"], row["key"]): row["chat_id"] for row in rows}
-
-
-async def touch_places(connection: Connection, places: Sequence[tuple[str, str]]) -> None:
-    """Note that people wrote in these places (binding, key) now, where a silence would end the chat."""
-    await connection.execute(_TOUCH_PLACES, [binding for binding, _ in places], [key for _, key in places])
-
-
-async def chat_of_message(connection: Connection, lane: Lane, message_id: str, agent_id: str) -> str | None:
-    """The chat that a message of the lane belongs to: one of the bot's answers, or one that a person wrote."""
-    chat: str | None = await connection.fetchval(
-        _CHAT_OF_MESSAGE, lane.binding_id, lane.platform_chat, message_id, agent_id
-    )
-    return chat
-
-
-async def make_chat(connection: Connection, binding: Binding, message: Inbound, place: Place | None) -> str:
-    """A new chat of the binding's owner, and the place that leads to it from now on."""
-    chat_id = new_id("cht")
-    title = message.chat_name if not message.direct and message.chat_name else message.sender.name
-    await connection.execute(
-        _MAKE_CHAT,
-        chat_id,
-        binding.user_id,
-        binding.agent_id,
-        binding.id,
-        binding.kind,
-        message.chat,
-        message.thread,
-        message.direct,
-        message.chat_name[:200],
-        message.link if message.link.startswith("https://") and len(message.link) <= 512 else "",
-        (title or binding.name)[:200],
-    )
-    if place is not None:
-        await connection.execute(_SET_PLACE, binding.id, place.key, chat_id, binding.agent_id or "")
-    return chat_id
-
-
 async def switch_off(connection: Connection, binding_id: str, *, reason: str, title: str) -> str | None:
     """Switch a binding off and notify its owner, once; the owner's ID when this call did it (OFF-01)."""
     user: str | None = await connection.fetchval(_SWITCH_OFF, binding_id, reason, title)
@@ -211,7 +155,9 @@ _WAITING = """
 SELECT i.binding_id, i.platform_chat, i.id, i.sender_id, i.body, i.received_at,
   (SELECT count(*) FROM inbound r WHERE r.binding_id = i.binding_id AND r.sender_id = i.sender_id
      AND r.state = 'admitted' AND r.decided_at > now() - interval '60 seconds') AS recent,
-  coalesce(s.noticed_at > now() - interval '60 seconds', false) AS noticed
+  coalesce(s.noticed_at > now() - interval '60 seconds', false) AS noticed,
+  EXISTS (SELECT FROM pairings p WHERE p.binding_id = i.binding_id AND p.sender_id = i.sender_id
+     AND p.expires_at > now()) AS paired
 FROM unnest($1::text[], $2::text[]) AS l(binding_id, platform_chat)
 CROSS JOIN LATERAL (
   SELECT n.* FROM inbound n
@@ -241,37 +187,6 @@ FROM latest
 ON CONFLICT (binding_id, sender_id) DO UPDATE SET name = excluded.name, handle = excluded.handle,
   count = s.count + excluded.count, chat = excluded.chat, chat_name = excluded.chat_name, reason = excluded.reason,
   noticed_at = coalesce(excluded.noticed_at, s.noticed_at), last_at = now()
-"""
-
-_FIND_CHATS = """
-SELECT p.binding_id, p.key, p.chat_id
-FROM unnest($1::text[], $2::text[], $3::text[], $4::integer[]) AS w(binding_id, key, agent_id, window_minutes)
-JOIN sender_chats p ON p.binding_id = w.binding_id AND p.key = w.key AND p.agent_id = w.agent_id
-WHERE w.window_minutes = 0 OR p.last_at > now() - make_interval(mins => w.window_minutes)
-"""
-
-_TOUCH_PLACES = """
-UPDATE sender_chats p SET last_at = now() FROM unnest($1::text[], $2::text[]) AS w(binding_id, key)
-WHERE p.binding_id = w.binding_id AND p.key = w.key
-"""
-
-_CHAT_OF_MESSAGE = """
-SELECT found.chat_id FROM (
-  SELECT chat_id FROM deliveries WHERE binding_id = $1 AND platform_chat = $2 AND platform_id = $3
-  UNION ALL
-  SELECT i.chat_id FROM inbound i JOIN bindings b ON b.id = i.binding_id AND b.account_epoch = i.account_epoch
-  WHERE i.binding_id = $1 AND i.platform_chat = $2 AND i.message_key = 'm:' || $3
-) found JOIN chats c ON c.id = found.chat_id AND c.agent_id = $4 LIMIT 1
-"""
-
-_MAKE_CHAT = """
-INSERT INTO chats (id, user_id, agent_id, binding_id, kind, platform_chat, thread, direct, chat_name, link, title)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-"""
-
-_SET_PLACE = """
-INSERT INTO sender_chats (binding_id, key, chat_id, agent_id) VALUES ($1, $2, $3, $4)
-ON CONFLICT (binding_id, key) DO UPDATE SET chat_id = $3, agent_id = $4, last_at = now()
 """
 
 _SWITCH_OFF = """

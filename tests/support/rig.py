@@ -302,6 +302,10 @@ class Rig:
 
     async def api(self, bot: Bot, method: str, path: str) -> tuple[int, Any]:
         """Status and body of a call of the bot's owner below the connections."""
+        return await self.asks(bot, method, f"chats/connectors/{path}")
+
+    async def asks(self, bot: Bot, method: str, path: str) -> tuple[int, Any]:
+        """Status and body of a call of the bot's owner below `/api`."""
         key = f"key-of-{bot.user}"
         await self.database.execute(
             "INSERT INTO api_keys (id, user_id, name, key_hash) VALUES ($1, $2, 'test', $3) ON CONFLICT DO NOTHING",
@@ -309,7 +313,7 @@ class Rig:
             bot.user,
             hash_of(key),
         )
-        url = f"{self.replicas[0].frontend.url}/api/chats/connectors/{path}"
+        url = f"{self.replicas[0].frontend.url}/api/{path}"
         headers = {"Authorization": f"Bearer {key}"}
         async with self.sim.http.request(method, url, headers=headers) as response:
             return response.status, await response.json()

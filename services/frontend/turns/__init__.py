@@ -1,6 +1,7 @@
 """A message becomes an answer.
 
-- `admission`: decides on stored messages of a lane and starts turns.
+- `admission`: decides on stored messages of a lane and starts turns. `lanes`: many lanes at a time.
+- `verdicts`, `commands`, `places`: the decisions themselves, from plain facts.
 - `context`: the transcript as a model request. `model`: the OpenAI-compatible client.
 - `runner`: one turn, from claim to planned answer. `tools`: what an agent may call.
 - `delivery`: an answer as planned parts. `progress`: typing and previews.

@@ -10,13 +10,17 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
+from services.frontend.turns import commands
+from services.frontend.turns.places import place_of
+from services.frontend.turns.verdicts import Verdict, judge_all
 from shared.config.sections import Limits
-from shared.domain.records import Binding, Lane, Part, ReplyMode, Turn
+from shared.domain.records import Lane, Part, ReplyMode, Turn
 from shared.i18n import say
 from shared.lifecycle.points import Point, reached
 from shared.sdk.ops import Inbound
-from shared.store import Connection, admission, deliveries, requests, turns
-from shared.store.admission import Decided, LaneFacts, Place, Waiting
+from shared.store import Connection, admission, deliveries, places, requests, turns
+from shared.store.admission import Decided, LaneFacts, Waiting
+from shared.store.places import Place
 from shared.store.requests import Request
 from shared.store.turns import NewMessage
 
@@ -26,81 +30,19 @@ log = structlog.get_logger(__name__)
 BATCH = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The decision on one message: its state and reason, a sentence for the sender, and the text for the agent."""
-
-    state: str
-    reason: str = ""
-    notice: str = ""
-    badge: str = ""
-    noticed: bool = False
-
-
 @dataclass(slots=True)
 class Outcome:
-    """What a transaction did, for the signals after its commit."""
+    """What a transaction did, for the signals after its commit. `left` are the chats that places have left for new
+    ones, without an ID where there was none yet.
+    """
 
     started: list[tuple[Turn, Request]] = field(default_factory=list)
     joined: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
     planned: bool = False
     switched_off: str = ""
     more: bool = False
     decided: Counter[str] = field(default_factory=Counter)
-
-
-def judge(facts: LaneFacts, waiting: Waiting, limits: Limits) -> Verdict:
-    """The decision on one message, from plain facts.
-
-    The order matters: a person who is not listed learns nothing, not even that the bot exists (ALLOW-06).
-    """
-    message = waiting.message
-    if not waiting.readable:
-        return Verdict("refused", "unreadable")
-    if not facts.binding.enabled:
-        return Verdict("refused", "binding_off")
-    if message.migrated_to:
-        return Verdict("consumed", "migrated")
-    if message.sender.is_bot:
-        return Verdict("refused", "bot")
-    if not (message.direct or message.addressed):
-        return Verdict("unaddressed", "not_addressed")
-    badge = listed_as(facts.binding, message)
-    if not badge:
-        return Verdict("refused", "not_listed")
-    if not facts.owner_may:
-        return Verdict("refused", "owner_off")
-    if not facts.has_agent or not facts.has_model:
-        return Verdict("refused", "no_agent" if not facts.has_agent else "no_model")
-    if waiting.recent >= limits.sender_per_minute:
-        told = "" if waiting.noticed else say("too_many_messages", limit=limits.sender_per_minute)
-        return Verdict("refused", "rate", told, noticed=True)
-    if len(message.text) > limits.message_chars:
-        return Verdict("refused", "too_long", say("message_too_long", limit=limits.message_chars))
-    return _judge_content(message, badge)
-
-
-def _judge_content(message: Inbound, badge: str) -> Verdict:
-    if not message.text.strip():
-        if message.unsupported or message.files:
-            return Verdict("consumed", "unsupported", say("only_text"))
-        return Verdict("consumed", "empty", say("empty_message"))
-    return Verdict("admitted", badge=badge, notice=say("files_not_read") if message.files else "")
-
-
-def listed_as(binding: Binding, message: Inbound) -> str:
-    """How the allowlist admits the sender: `listed`, `channel`, `anyone`, or empty for not at all.
-
-    Entries are user IDs, chat IDs or @names without case; a display name never matches (ALLOW-03).
-    """
-    entries = {entry.strip().lower() for entry in binding.allow}
-    if message.sender.id.lower() in entries:
-        return "listed"
-    if message.sender.handle and f"@{message.sender.handle}".lower() in entries:
-        return "listed"
-    if message.chat.lower() in entries:
-        return "channel"
-    return "anyone" if binding.accept_any else ""
 
 
 async def admit(
@@ -124,13 +66,17 @@ async def admit(
     judged: list[_Judged] = []
     for lane, waiting in (await admission.waiting(connection, list(facts), limit=BATCH)).items():
         outcomes[lane].more = len(waiting) == BATCH
-        judged += [_Judged(lane, facts[lane], *pair) for pair in _judge_all(facts[lane], waiting, limits)]
+        judged += [
+            _Judged(lane, facts[lane], entry, verdict, place_of(facts[lane].binding, entry.message))
+            for entry, verdict in judge_all(facts[lane], waiting, limits)
+        ]
     if not judged:
         return outcomes
     for entry in judged:
         outcomes[entry.lane].decided[entry.verdict.reason or entry.verdict.state] += 1
         if entry.verdict.state == "admitted":
             taken(entry.lane, entry.waiting.message.thread)
+    await _leave_chats(connection, judged, outcomes)
     await _find_chats(connection, judged)
     await admission.write_decisions(connection, [entry.decided() for entry in judged])
     await reached(Point.ADMISSION_AFTER)
@@ -150,72 +96,63 @@ class _Judged:
     facts: LaneFacts
     waiting: Waiting
     verdict: Verdict
+    place: Place | None
     chat_id: str | None = None
+
+    @property
+    def key(self) -> tuple[str, str] | None:
+        """The place in the store; None when only a reply can lead to a chat."""
+        return (self.facts.binding.id, self.place.key) if self.place is not None else None
 
     def decided(self) -> Decided:
         verdict = self.verdict
         return Decided(self.lane, self.waiting, verdict.state, verdict.reason, self.chat_id, verdict.noticed)
 
 
-def _judge_all(facts: LaneFacts, waiting: list[Waiting], limits: Limits) -> list[tuple[Waiting, Verdict]]:
-    """Judge in order; what is admitted in this batch counts towards the rate of what follows."""
-    verdicts: list[tuple[Waiting, Verdict]] = []
-    admitted: dict[str, int] = {}
-    told: set[str] = set()
-    for entry in waiting:
-        sender = entry.message.sender.id
-        known = replace(
-            entry,
-            recent=entry.recent + admitted.get(sender, 0),
-            noticed=entry.noticed or sender in told,
-        )
-        verdict = judge(facts, known, limits)
-        if verdict.state == "admitted":
-            admitted[sender] = admitted.get(sender, 0) + 1
-        if verdict.noticed:
-            told.add(sender)
-            # A notice that was not sent now must not put off the next one.
-            verdict = Verdict(verdict.state, verdict.reason, verdict.notice, noticed=bool(verdict.notice))
-        verdicts.append((known, verdict))
-    return verdicts
+async def _leave_chats(connection: Connection, judged: list[_Judged], outcomes: dict[Lane, Outcome]) -> None:
+    """Carry out the commands for new chats, except where an answer is under way: a turn never loses its chat (NEW-22).
+
+    What was admitted before the command in the same batch has no turn yet, and will get one.
+    """
+    asked = [(n, entry) for n, entry in enumerate(judged) if entry.verdict.command]
+    if not asked:
+        return
+    wanted = [(entry.facts.binding, entry.place) for _, entry in asked if entry.place is not None]
+    found = await places.find_chats(connection, wanted)
+    busy = await places.answering(connection, found.values())
+    leaving = []
+    for n, entry in asked:
+        before = {other.key for other in judged[:n] if other.verdict.state == "admitted"}
+        key, message = entry.key, entry.waiting.message
+        assert key is not None, "a command without a place has met its objection"
+        if key in before or found.get(key) in busy:
+            entry.verdict = replace(entry.verdict, notice=commands.later(entry.verdict.command))
+            continue
+        entry.verdict = replace(entry.verdict, notice=commands.confirmation(entry.facts.binding, message))
+        outcomes[entry.lane].left.append(found.get(key, ""))
+        leaving.append(key)
+    await places.forget(connection, leaving)
 
 
 async def _find_chats(connection: Connection, judged: list[_Judged]) -> None:
     """Give each admitted message its chat, a new one where none is found."""
     admitted = [entry for entry in judged if entry.verdict.state == "admitted"]
-    places = {id(entry): _place(entry.facts.binding, entry.waiting.message) for entry in admitted}
-    wanted = [(entry.facts.binding, place) for entry in admitted if (place := places[id(entry)]) is not None]
-    found = await admission.find_chats(connection, wanted) if wanted else {}
+    wanted = [(entry.facts.binding, entry.place) for entry in admitted if entry.place is not None]
+    found = await places.find_chats(connection, wanted) if wanted else {}
     for entry in admitted:
-        binding, message, place = entry.facts.binding, entry.waiting.message, places[id(entry)]
-        key = (binding.id, place.key) if place is not None else None
+        binding, message, key = entry.facts.binding, entry.waiting.message, entry.key
         if key is not None:
             entry.chat_id = found.get(key)
         elif message.reply_to:
             agent = binding.agent_id or ""
-            entry.chat_id = await admission.chat_of_message(connection, entry.lane, message.reply_to, agent)
+            entry.chat_id = await places.chat_of_message(connection, entry.lane, message.reply_to, agent)
         if entry.chat_id is None:
-            entry.chat_id = await admission.make_chat(connection, binding, message, place)
+            entry.chat_id = await places.make_chat(connection, binding, message, entry.place)
             if key is not None:
                 found[key] = entry.chat_id
     windowed = [(b.id, place.key) for b, place in wanted if place.window_minutes]
     if windowed:
-        await admission.touch_places(connection, windowed)
-
-
-def _place(binding: Binding, message: Inbound) -> Place | None:
-    """Which chat a message belongs to by the binding's mode; None when only a reply can lead to one.
-
-    A chat belongs to one place of conversation, so what a person says in private never shows in a group.
-    """
-    if message.thread:
-        return Place(f"t:{message.chat}:{message.thread}")
-    if binding.conversation == "chat":
-        return Place(f"c:{message.chat}")
-    if binding.conversation == "thread":
-        return None
-    window = binding.window_minutes if binding.conversation == "window" else 0
-    return Place(f"s:{message.chat}:{message.sender.id}", window)
+        await places.touch_places(connection, windowed)
 
 
 async def _append(

@@ -141,6 +141,8 @@ class Lanes:
             self._bus.publish(subjects.SEND, subjects.Send(chats=[lane.platform_chat]), key=lane.binding_id)
         for chat_id in [*outcome.joined, *(turn.chat_id for turn, _ in outcome.started)]:
             self._bus.publish(subjects.CHAT, subjects.ChatEvent(kind="message"), key=chat_id)
+        for chat_id in outcome.left:
+            log.info("new_chat_started", binding=lane.binding_id, left=chat_id)
         for reason, count in outcome.decided.items():
             metrics.INBOUND.labels(reason).inc(count)
         if outcome.switched_off:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.frontend.turns.admission import judge, listed_as
+from services.frontend.turns.verdicts import judge, listed_as
 from shared.config.sections import Limits
 from shared.domain.records import Binding
 from shared.sdk.ops import FileRef, Inbound, Person
