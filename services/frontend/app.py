@@ -6,7 +6,8 @@ import socket
 from services.frontend.api.services import Services
 from services.frontend.bootstrap import first_sign_in_link
 from services.frontend.catalog import Catalog
-from services.frontend.leader.election import Election, Term
+from services.frontend.leader.election import Term
+from services.frontend.leader.leadership import Leadership
 from services.frontend.leader.polling import Polling
 from services.frontend.model import ModelClient
 from services.frontend.notices import NotificationSender
@@ -78,8 +79,7 @@ class Frontend:
         self.url = presence.url = http.url
         await self._stack.enter(pool)
         await self._stack.enter(NotificationSender(database, bus))
-        for shard in range(settings.poll.shards):
-            await self._stack.enter(self._election(services, shard, readiness))
+        await self._stack.enter(self._leadership(services, readiness))
         await self._offer_first_sign_in(database)
 
     async def _offer_first_sign_in(self, database: Database) -> None:
@@ -119,7 +119,7 @@ class Frontend:
             grace_seconds=settings.frontend.grace_seconds,
         )
 
-    def _election(self, services: Services, shard: int, readiness: Readiness) -> Election:
+    def _leadership(self, services: Services, readiness: Readiness) -> Leadership:
         def duties(term: Term) -> Polling:
             return Polling(
                 database=services.database,
@@ -130,11 +130,13 @@ class Frontend:
                 on_poll=readiness.poll_completed,
             )
 
-        return Election(
+        leadership = Leadership(
             database=services.database,
             bus=services.bus,
             settings=self._settings.leader,
             holder=self.id,
-            shard=shard,
+            shards=self._settings.poll.shards,
             duties=duties,
         )
+        readiness.terms = lambda: leadership.terms
+        return leadership

@@ -1,6 +1,7 @@
 """What `/readyz` of a frontend says: whether it can answer people, and how long the oldest one waits."""
 
 import time
+from collections.abc import Callable
 
 from shared.bus import Bus
 from shared.observe import metrics
@@ -15,11 +16,14 @@ class Readiness:
         self._database = database
         self._bus = bus
         self._last_poll = 0.0
+        #: the shards that this frontend leads, with the term of each
+        self.terms: Callable[[], dict[int, int]] = dict
 
     def watch(self, health: Health) -> None:
         health.add("database", self._check_database)
         health.add("bus", self._check_bus)
         health.add("messages", self._check_messages)
+        health.add("leadership", self._check_leadership)
 
     def poll_completed(self) -> None:
         """A poll of this leader came back."""
@@ -50,3 +54,7 @@ class Readiness:
         metrics.OLDEST_WAITING.set(oldest)
         last = round(time.time() - self._last_poll, 3) if self._last_poll else None
         return Finding(ok=True, facts={"oldest_waiting_seconds": round(oldest, 3), "last_poll_seconds": last})
+
+    async def _check_leadership(self) -> Finding:
+        """Which shards are led here, and under which term. Leading none is as it should be for most."""
+        return Finding(ok=True, facts={"terms": {str(shard): term for shard, term in self.terms().items()}})

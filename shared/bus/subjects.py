@@ -102,7 +102,7 @@ class McpChanged(msgspec.Struct):
 
 
 class FrontendGone(msgspec.Struct):
-    """A frontend stops: its turns may be taken over at once."""
+    """A frontend stops: others look at once for turns that it gave away and messages that it left."""
 
     id: str
 

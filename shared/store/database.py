@@ -143,7 +143,11 @@ class Database:
             )
         except START_ERRORS as problem:
             raise StoreUnavailable(_sentence(problem)) from None
-        await _prepare(connection)
+        try:
+            await _prepare(connection)
+        except BaseException:
+            connection.terminate()
+            raise
         return connection
 
     def _server_settings(self, purpose: str = "") -> dict[str, str]:

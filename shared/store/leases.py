@@ -65,30 +65,34 @@ class Lease:
         """Whether acts under this term are allowed right now."""
         return self.term > 0 and self._clock() < self._trusted_until
 
-    async def try_acquire(self, *, whatever_the_lease: bool = True) -> bool:
+    async def try_acquire(
+        self, *, whatever_the_lease: bool = True, session: asyncpg.Connection | None = None
+    ) -> bool:
         """Try once to win; False when another holds it. Raises StoreUnavailable.
 
         A leader needs the lock alone. With `whatever_the_lease` off, the lease must also be released or run out:
-        its holder may have lost only its session.
+        its holder may have lost only its session. `session` is one that is open already, and belongs to this lease
+        from now on.
         """
         sent = self._clock()
+        self._connection = session or self._connection
         try:
             connection = await self._open()
-            if not await connection.fetchval("SELECT pg_try_advisory_lock($1, $2)", *self._lock):
-                await self._end_silent_holder(connection)
-                return False
-            self.term = await self._win(connection, whatever_the_lease) or 0
+            term = await self._win(connection, whatever_the_lease)
+            if term is None and await self._end_silent_holder(connection):
+                term = await self._win(connection, whatever_the_lease)
         except CONNECTION_ERRORS as problem:
             await self._drop()
             raise StoreUnavailable(
                 f"the election lost its connection ({type(problem).__name__})"
             ) from problem
+        self.term = term or 0
         self._trusted_until = sent + self._timing.trust
         return self.term > 0
 
     async def _win(self, connection: asyncpg.Connection, whatever_the_lease: bool) -> int | None:
         term: int | None = await connection.fetchval(
-            _WIN, *self._key, self._holder, whatever_the_lease, self._timing.takeover
+            _WIN, *self._key, self._holder, whatever_the_lease, self._timing.takeover, *self._lock
         )
         return term
 
@@ -141,10 +145,12 @@ class Lease:
             except (TimeoutError, *CONNECTION_ERRORS):
                 connection.terminate()
 
-    async def _end_silent_holder(self, connection: asyncpg.Connection) -> None:
+    async def _end_silent_holder(self, connection: asyncpg.Connection) -> bool:
+        """End the session of a holder that has not renewed for too long; whether there was one."""
         ended = await connection.fetchval(_END_SILENT, *self._key, self._timing.takeover, *self._lock)
-        if ended:
+        if ended is not None:
             log.warning("silent_lease_holder_ended", lease=self._key[0], shard=self._key[1])
+        return ended is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +182,11 @@ SELECT name, shard, term, holder, released,
 FROM leases WHERE name = $1 ORDER BY shard
 """
 
+# Lock and term in one statement: no process can stand still between them and keep the lock under another's term.
 _WIN = """
+WITH elected AS MATERIALIZED (SELECT pg_try_advisory_lock($6, $7) AS locked)
 INSERT INTO leases AS l (name, shard, term, holder, backend_pid, renewed_at, released)
-VALUES ($1, $2, 1, $3, pg_backend_pid(), clock_timestamp(), false)
+SELECT $1, $2, 1, $3, pg_backend_pid(), clock_timestamp(), false FROM elected WHERE locked
 ON CONFLICT (name, shard) DO UPDATE SET term = l.term + 1, holder = $3, backend_pid = pg_backend_pid(),
   renewed_at = clock_timestamp(), released = false
 WHERE $4 OR l.released OR l.renewed_at < clock_timestamp() - make_interval(secs => $5::double precision)
@@ -195,9 +203,10 @@ UPDATE leases SET released = true, renewed_at = 'epoch'
 WHERE name = $1 AND shard = $2 AND holder = $3 AND term = $4
 """
 
-# Only the session that holds the very lock is ended, so a reused backend number cannot be hit.
+# Only the session that holds the very lock is ended, so a reused backend number cannot be hit; its end is waited for
+# half a second, so that the lock can be had at once.
 _END_SILENT = """
-SELECT bool_or(pg_terminate_backend(k.pid)) FROM leases l
+SELECT bool_or(pg_terminate_backend(k.pid, 500)) FROM leases l
 JOIN pg_locks k ON k.locktype = 'advisory' AND k.classid = $4::integer::oid AND k.objid = $5::integer::oid
   AND k.granted AND k.database = (SELECT oid FROM pg_database WHERE datname = current_database())
 WHERE l.name = $1 AND l.shard = $2 AND NOT l.released

@@ -51,7 +51,9 @@ class Presence:
                 raise StoreUnavailable(
                     f"another frontend with the ID {self._frontend} runs: give each its own TRUNKLINE_FRONTEND_ID"
                 )
-            # What an earlier process of this ID left running may be taken by anybody, this one included.
+            # What an earlier process of this ID left running may be taken by anybody, this one included; and it leads
+            # nothing before it says that it is ready to.
+            await connection.execute("UPDATE frontends SET candidate = false WHERE id = $1", self._frontend)
             await connection.execute(
                 "UPDATE turns SET holder = '' WHERE holder = $1 AND state = 'running'", self._frontend
             )

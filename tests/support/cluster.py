@@ -39,13 +39,13 @@ class People:
 
     async def answer(self, text: str, *, chat: int = 5001, timeout: float = 20.0) -> list[Any]:
         """Wait until a message of the bot shows `text`; the visible messages of the chat then."""
-        page = await self.get("telegram/messages", chat=chat, wait_text=text, timeout=timeout)
+        page = await self.get("telegram/messages", chat=chat, bot=self.bot, wait_text=text, timeout=timeout)
         assert page["found"], f"the bot did not say {text!r}: {page['messages']}"
         return list(page["messages"])
 
     async def messages(self, chat: int = 5001) -> list[Any]:
         """The visible messages of a chat, in order."""
-        return list((await self.get("telegram/messages", chat=chat))["messages"])
+        return list((await self.get("telegram/messages", chat=chat, bot=self.bot))["messages"])
 
     async def calls(self, platform: str = "telegram", *, since: int = 0) -> list[Any]:
         """Every API call that a stand-in received."""
@@ -241,9 +241,12 @@ class Cluster:
 
     @property
     def sim(self) -> People:
+        return self.people(self.run["demo"]["telegram_bot"])
+
+    def people(self, bot: str) -> People:
+        """People who write to a bot, by its token."""
         assert self._http is not None, "the cluster has not started"
-        run = self.run
-        return People(self._http, run["simulators"]["url"], run["demo"]["telegram_bot"])
+        return People(self._http, self.run["simulators"]["url"], bot)
 
     async def api(
         self, method: str, path: str, *, json: Any = None, frontend: int = 0, key: str | None = None
@@ -256,6 +259,12 @@ class Cluster:
         async with self._http.request(method, url, json=json, headers=headers) as response:
             body = await response.read()
             return response.status, json_of(body)
+
+    async def text(self, path: str, *, frontend: int = 0) -> str:
+        """What a frontend answers as plain text, such as its metrics."""
+        assert self._http is not None, "the cluster has not started"
+        async with self._http.get(self.run["frontends"][frontend]["url"] + path) as response:
+            return await response.text()
 
     async def fetch(self, query: str, *args: Any) -> list[Any]:
         """Rows from the cluster's database."""

@@ -8,7 +8,7 @@ from services.frontend.api.services import Services
 from shared.carrier import operations as ops
 from shared.carrier.operations import Listed
 from shared.domain.errors import Failure
-from shared.store import leases, presence, schema
+from shared.store import leadership, presence, schema
 from shared.version import VERSION
 
 
@@ -82,9 +82,10 @@ async def describe(services: Services) -> ClusterView:
 
 async def _frontends(services: Services) -> list[FrontendView]:
     led: dict[str, list[int]] = {}
-    for lease in await leases.read(services.database, "leader"):
-        if not lease.released:
-            led.setdefault(lease.holder, []).append(lease.shard)
+    takeover = services.settings.leader.takeover_seconds
+    seen = await leadership.standing(services.database, takeover_seconds=takeover)
+    for shard, holder in sorted(seen.led.items()):
+        led.setdefault(holder, []).append(shard)
     return [
         FrontendView(
             row.id,

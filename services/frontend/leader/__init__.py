@@ -1,5 +1,7 @@
 """What only the leader does.
 
+- `spread`: who should lead which shard, worked out from who lives and who leads.
+- `leadership`: tries what the spread gives to this frontend, and hands over what it leads beyond its share.
 - `election`: wins, keeps and loses the term of a shard, and starts its duties.
 - `polling`: reads every binding of the shard and stores what came.
 """

@@ -1,6 +1,6 @@
 """Wins, keeps and loses the term of one shard.
 
-    follower ──lock won──> leader: announce to the owner, start duties ──stop──> release, signal
+    follower ──lock won──> leader: announce to the owner, start duties ──stop, hand-over──> release, signal
        ^                      │ renewal failed, trust over, fenced, duties cannot start
        └──────────────────────┘ without the owner for 10 s: release and abstain for 30 s
 
@@ -9,10 +9,10 @@ Duties are services: started on gain, stopped on loss. They act only while the t
 
 import asyncio
 import contextlib
-import random
 import time
 from collections.abc import Callable
 
+import asyncpg
 import structlog
 
 from shared.bus import Bus, subjects
@@ -33,7 +33,7 @@ class Term:
         self.shard = shard
         self.number = lease.term
         self.lost = asyncio.Event()
-        self.owner_seen_at = time.monotonic()
+        self.won_at = self.owner_seen_at = time.monotonic()
 
     @property
     def trusted(self) -> bool:
@@ -45,7 +45,10 @@ class Term:
 
 
 class Election:
-    """One shard's election in one frontend. A Service."""
+    """One shard's election in one frontend. A Service; it tries when it is told to, see `Leadership`.
+
+    `ended` is called when a term is over and the shard is free again.
+    """
 
     def __init__(
         self,
@@ -56,11 +59,12 @@ class Election:
         holder: str,
         shard: int,
         duties: Callable[[Term], Service],
+        ended: Callable[[], None] = lambda: None,
     ) -> None:
         self._bus = bus
         self._settings = settings
-        self._shard = shard
         self._duties = duties
+        self._ended = ended
         timing = Timing(settings.renew_seconds, settings.trust_seconds, settings.takeover_seconds)
         self._lease = Lease(
             database,
@@ -71,53 +75,61 @@ class Election:
             timing=timing,
         )
         self._tasks = Tasks(f"election-{shard}")
-        self._wake = asyncio.Event()
         self._abstain_until = 0.0
+        self.shard = shard
         self.term: Term | None = None
 
+    @property
+    def busy(self) -> bool:
+        """Whether it tries or leads."""
+        return len(self._tasks) > 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether it may try: not for a while after the owner was out of reach."""
+        return time.monotonic() >= self._abstain_until
+
     async def start(self) -> None:
-        self._bus.subscribe(subjects.LEADER, self._on_signal, key=str(self._shard))
-        self._tasks.run("run", self._run())
+        """Nothing is tried before the first `attempt`."""
 
     async def stop(self) -> None:
         """Stop the duties, give the term back and say so: the next one takes it at once."""
-        held = self.term is not None
         await self._tasks.stop()
         await self._lease.close()
-        if held:
-            self._bus.publish(subjects.LEADER, subjects.LeaderChanged(released=True), key=str(self._shard))
 
-    async def _on_signal(self, key: str, signal: subjects.LeaderChanged) -> None:  # noqa: ARG002
-        if signal.released:
-            self._wake.set()
+    def attempt(self, session: asyncpg.Connection | None = None) -> None:
+        """Try once to win, over `session` if one is open, and lead until the term is over."""
+        self._tasks.run("attempt", self._attempt(session))
 
-    async def _run(self) -> None:
-        while True:
-            try:
-                if self._may_try() and await self._lease.try_acquire():
-                    await self._lead()
-            except StoreUnavailable as problem:
-                log.info("election_waits_for_the_database", shard=self._shard, problem=str(problem))
-            except Exception:
-                # Whatever failed, this frontend stays a candidate: it may be the only one.
-                log.exception("election_failed", shard=self._shard)
-            self._wake.clear()
-            pause = self._settings.try_seconds * random.uniform(0.8, 1.2)  # noqa: S311 - spreads the frontends
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), pause)
+    def hand_over(self) -> None:
+        """End the term, if there is one, as a stop does."""
+        if self.term is not None:
+            self.term.lost.set()
 
-    def _may_try(self) -> bool:
-        return time.monotonic() >= self._abstain_until
+    async def _attempt(self, session: asyncpg.Connection | None) -> None:
+        try:
+            if not await self._lease.try_acquire(session=session):
+                # Somebody else was faster; a session is of use to its leader only.
+                await self._lease.close()
+                return
+            await self._lead()
+        except StoreUnavailable as problem:
+            log.info("election_waits_for_the_database", shard=self.shard, problem=str(problem))
+        except Exception:
+            # Whatever failed, this frontend stays a candidate: it may be the only one.
+            log.exception("election_failed", shard=self.shard)
+        else:
+            self._ended()
 
     async def _lead(self) -> None:
-        term = Term(self._lease, self._shard)
-        log.info("leadership_won", shard=self._shard, term=term.number)
-        metrics.LEADER_TERM.labels(str(self._shard)).set(term.number)
+        term = Term(self._lease, self.shard)
+        log.info("leadership_won", shard=self.shard, term=term.number)
+        metrics.LEADER_TERM.labels(str(self.shard)).set(term.number)
         duties = self._duties(term)
         self.term = term
         try:
             await duties.start()
-            self._bus.publish(subjects.LEADER, subjects.LeaderChanged(term=term.number), key=str(self._shard))
+            self._bus.publish(subjects.LEADER, subjects.LeaderChanged(term=term.number), key=str(self.shard))
             await self._keep(term)
         finally:
             self.term = None
@@ -125,9 +137,10 @@ class Election:
             try:
                 await duties.stop()
             finally:
-                log.info("leadership_ended", shard=self._shard, term=term.number)
-                metrics.LEADER_TERM.labels(str(self._shard)).set(0)
+                log.info("leadership_ended", shard=self.shard, term=term.number)
+                metrics.LEADER_TERM.labels(str(self.shard)).set(0)
                 await self._lease.release()
+                self._bus.publish(subjects.LEADER, subjects.LeaderChanged(released=True), key=str(self.shard))
 
     async def _keep(self, term: Term) -> None:
         """Renew until the term is lost, for whatever reason."""
@@ -138,9 +151,9 @@ class Election:
                 return
             # A renewal that hangs must not outlive the trust: the duties check it at every act.
             if not await self._lease.renew():
-                log.warning("leadership_lost", shard=self._shard, term=term.number)
+                log.warning("leadership_lost", shard=self.shard, term=term.number)
                 return
             if time.monotonic() - term.owner_seen_at > self._settings.owner_loss_seconds:
-                log.warning("leader_without_owner_abstains", shard=self._shard, term=term.number)
+                log.warning("leader_without_owner_abstains", shard=self.shard, term=term.number)
                 self._abstain_until = time.monotonic() + self._settings.abstain_seconds
                 return

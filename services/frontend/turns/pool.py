@@ -102,9 +102,9 @@ class TurnPool:
             self._bus.subscribe(subjects.INBOUND_READY, self._on_ready, queue="admission"),
             self._bus.subscribe(subjects.FRONTEND_GONE, self._on_frontend_gone),
         ]
-        self._tasks.run("beat", self._repeat(self._settings.renew_seconds, self._presence.beat))
-        self._tasks.run("watch", self._repeat(self._settings.watch_seconds, self._take_over_orphans))
-        self._tasks.run("sweep", self._repeat(self._settings.sweep_seconds, self._sweep))
+        self._tasks.run("beat", self._repeat("beat", self._settings.renew_seconds, self._presence.beat))
+        self._tasks.run("watch", self._repeat("watch", self._settings.watch_seconds, self._take_over_orphans))
+        self._tasks.run("sweep", self._repeat("sweep", self._settings.sweep_seconds, self._sweep))
 
     async def stop(self) -> None:
         """Take nothing new, let running turns end within the grace time, hand the rest over."""
@@ -113,6 +113,8 @@ class TurnPool:
             # Otherwise this one would go on to get, and lose, its share of the signals.
             subscription.cancel()
         await self._lanes.stop()
+        # What this one was told of and has not decided on, or not claimed, is for the others to find.
+        self._say_gone()
         if self._running:
             try:
                 async with asyncio.timeout(self._grace):
@@ -128,6 +130,9 @@ class TurnPool:
             except StoreUnavailable:
                 log.info("hand_over_unheard")
         await self._presence.leave()
+        self._say_gone()
+
+    def _say_gone(self) -> None:
         self._bus.publish(subjects.FRONTEND_GONE, subjects.FrontendGone(id=self._holder))
 
     def run(self, turn: Turn, request: Request | None = None) -> None:
@@ -151,10 +156,11 @@ class TurnPool:
     async def _on_frontend_gone(self, key: str, gone: subjects.FrontendGone) -> None:  # noqa: ARG002
         if gone.id != self._holder:
             await self._try("take_over", self._take_over_orphans)
+            await self._try("sweep", partial(self._find_waiting, 0.0))
 
-    async def _repeat(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+    async def _repeat(self, name: str, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         while True:
-            await self._try(getattr(work, "__name__", "work"), work)
+            await self._try(name, work)
             await asyncio.sleep(seconds * random.uniform(0.9, 1.1))  # noqa: S311 - spreads the frontends
 
     async def _try(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
@@ -169,7 +175,12 @@ class TurnPool:
     async def _sweep(self) -> None:
         if self._draining:
             return
-        age = self._settings.sweep_seconds
+        await self._find_waiting(self._settings.sweep_seconds)
+        await self._take_up_strays()
+        metrics.OLDEST_WAITING.set(await intake.oldest_waiting(self._database))
+
+    async def _find_waiting(self, age: float) -> None:
+        """Take up messages, and chats without a turn, that have waited for `age` seconds."""
         for binding_id, chat in await intake.waiting_lanes(self._database, older_than=age, limit=SWEEP):
             self._lanes.sweep(Lane(binding_id, chat))
         for chat_id, binding_id, platform_chat in await turns.waiting_chats(
@@ -178,8 +189,6 @@ class TurnPool:
             if not self._may_claim():
                 return
             await self.claim(chat_id, Lane(binding_id, platform_chat) if binding_id else None)
-        await self._take_up_strays()
-        metrics.OLDEST_WAITING.set(await intake.oldest_waiting(self._database))
 
     async def _take_up_strays(self) -> None:
         """Run what this frontend has claimed without hearing of it, because a connection broke at the commit."""
@@ -210,6 +219,7 @@ class TurnPool:
 
     async def _hand_over(self, turn: Turn) -> None:
         await turns.hand_over(self._database, [turn])
+        self._say_gone()
 
     def _may_claim(self) -> bool:
         return not self._draining and len(self._running) < self._max_turns

@@ -671,6 +671,7 @@ CREATE TABLE leases (
 );
 
 -- `lock_key` is the session advisory lock that a living frontend holds; `lease_until` catches a stopped one.
+-- `candidate`: it leads shards when they are given to it; not before it has started, nor once it stops.
 CREATE TABLE frontends (
   id          text PRIMARY KEY,
   lock_key    integer GENERATED ALWAYS AS IDENTITY UNIQUE,
@@ -678,7 +679,8 @@ CREATE TABLE frontends (
   url         text NOT NULL DEFAULT '',
   started_at  timestamptz NOT NULL DEFAULT now(),
   seen_at     timestamptz NOT NULL DEFAULT now(),
-  lease_until timestamptz NOT NULL
+  lease_until timestamptz NOT NULL,
+  candidate   boolean NOT NULL DEFAULT false
 );
 
 CREATE TABLE migration_marks (
