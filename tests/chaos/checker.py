@@ -71,16 +71,19 @@ def only_who_may_is_heard(evidence: Evidence) -> Iterator[Violation]:
 
 def _admitted_right(evidence: Evidence, chat: Chat, step: Step, row: Row, copies: int) -> Iterator[Violation]:
     subjects = frozenset({step.word})
-    wanted = "admitted" if step.expected == "answered" else "refused"
+    wanted = {"answered": "admitted", "obeyed": "consumed"}.get(step.expected, "refused")
+    admitted = wanted == "admitted"
     if row["state"] not in (wanted, "new"):
         yield Violation("admission", f"{step.word} was {row['state']} ({row['reason']})", chat.id, subjects)
-    if wanted == "refused" and not row["reason"] and row["state"] != "new":
-        yield Violation("admission", f"{step.word} was refused without a reason", chat.id, subjects)
+    if not admitted and not row["reason"] and row["state"] != "new":
+        yield Violation("admission", f"{step.word} was {row['state']} without a reason", chat.id, subjects)
     if copies != (1 if row["state"] == "admitted" else 0):
-        rule = "admission" if wanted == "refused" else "doubled" if copies else "lost"
+        rule = "doubled" if admitted and copies else "lost" if admitted else "admission"
         yield Violation(rule, f"{step.word} is {copies} times in a chat", chat.id, subjects)
-    if wanted == "refused" and step.word in evidence.asked:
-        yield Violation("admission", f"{step.word} was refused, and a model read it", chat.id, subjects)
+    if not admitted and step.word in evidence.asked:
+        yield Violation(
+            "admission", f"{step.word} was {row['state']}, and a model read it", chat.id, subjects
+        )
 
 
 # -- turns ---------------------------------------------------------------------------------------------------

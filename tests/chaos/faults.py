@@ -102,6 +102,12 @@ async def _stop(rack: Rack, part: str) -> None:
         os.kill(pid, signal.SIGCONT)
 
 
+async def _stop_and_hold_polls(rack: Rack, part: str) -> None:
+    """A stopped leader whose successor claims the positions and hears nothing yet when the old one goes on."""
+    await rack.sim.fault("getUpdates", delay_ms=2 * STOPPED * 1000, times=8)
+    await _stop(rack, part)
+
+
 async def _end(rack: Rack, part: str) -> None:
     """An ordinary end (SIGTERM), as in a rolling restart."""
     os.kill(rack.pid(part), signal.SIGTERM)
@@ -183,6 +189,7 @@ Act = Callable[[Rack, str], Awaitable[None]]
 ACTS: dict[str, Act] = {
     "kill": _kill,
     "stop": _stop,
+    "stop, and hold polls, of": _stop_and_hold_polls,
     "end": _end,
     "end sessions of": _end_sessions,
     "silence database of": _silence("db"),
@@ -205,7 +212,7 @@ ACTS: dict[str, Act] = {
 }
 
 _FRONTEND_ACTS = (
-    *("kill", "kill", "stop", "end"),
+    *("kill", "kill", "stop", "end", "stop, and hold polls, of"),
     *("end sessions of", "silence database of", "silence carrier of", "cut database of", "cut carrier of"),
 )
 _OWNER_ACTS = (
@@ -238,13 +245,17 @@ ANYTIME = (
 
 
 def plan(seed: int) -> list[Fault]:
-    """The faults of a seed: one at a point, each point and each act in its turn, and up to two more at any time."""
+    """The faults of a seed: one at a point, each point and each act in its turn, and up to three more at any time.
+
+    In every fourth seed it is alone, so that the silence after it can be told.
+    """
     rng = Random(f"faults {seed}")
+    others = (0.9, 0.5, 0.3) if seed % 4 else ()
     points = list(Point)
     point = points[seed % len(points)]
     acts = _OWNER_ACTS if point in _OWNER_POINTS else _FRONTEND_ACTS
     faults = [Fault(acts[(seed + seed // len(points)) % len(acts)], "hit", rng.uniform(0.1, 1.0), point)]
-    for chance in (0.8, 0.4):
+    for chance in others:
         if rng.random() < chance:
             act, target = rng.choice(ANYTIME)
             faults.append(Fault(act, target, rng.uniform(0.2, 3.5)))

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
@@ -169,10 +168,9 @@ class Rack:
         if name.startswith("addon-"):
             return self._addon(name.removeprefix("addon-"))
         program = {"postgres": "postgres", "nats": "nats-server"}[name]
+        port = str(urlsplit(facts[name]["dsn" if name == "postgres" else "url"]).port)
         for child in psutil.Process().children():
-            if child.name() == program and (
-                name == "nats" or str(self.folder.path) in " ".join(child.cmdline())
-            ):
+            if child.name() == program and port in child.cmdline():
                 return int(child.pid)
         raise psutil.NoSuchProcess(0, name)
 
@@ -199,10 +197,12 @@ class Rack:
 
     def wake(self) -> None:
         """Let every stopped process go on."""
-        for child in psutil.Process().children(recursive=True):
+        for name in (*(f"frontend-{n + 1}" for n in range(self.frontends)), "owner", "postgres", "nats"):
             with contextlib.suppress(psutil.Error):
-                if child.status() == psutil.STATUS_STOPPED:
-                    os.kill(child.pid, signal.SIGCONT)
+                part = psutil.Process(self.pid(name))
+                for process in (part, *part.children(recursive=True)):
+                    if process.status() == psutil.STATUS_STOPPED:
+                        process.resume()
 
     async def mended(self) -> None:
         """Wait until every part runs, one leads, and the owner has its add-ons."""

@@ -17,6 +17,8 @@ from tests.chaos.workload import Bot, Step
 
 #: seconds that everything gets to come to rest after the last fault was mended
 REST_SECONDS = 12.0
+#: seconds before and after a fault in which another one would have its part in the silence
+ALONE = 2.0
 
 
 @dataclass(slots=True)
@@ -132,7 +134,14 @@ async def _silences(
     for call in await rack.sim.calls(since=start.telegram):
         if call.get("chat") is not None and call["status"] == 200:
             acts.setdefault(call["chat"], []).append(call["at"])
-    return [(one.fault.kind, _silence(found, acts, one)) for one in landed]
+    return [(one.fault.kind, _silence(found, acts, one)) for one in landed if _alone(one, landed)]
+
+
+def _alone(one: Landed, landed: Sequence[Landed]) -> bool:
+    """Whether the silence after a fault is of its own making: no other one was near."""
+    return all(
+        other is one or other.at > one.until + ALONE or other.until < one.at - ALONE for other in landed
+    )
 
 
 def _silence(found: Evidence, acts: dict[int, list[float]], one: Landed) -> float:

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from tests.chaos.rack import Rack
 
-#: what the host should do with a message: answer it, refuse it without a word, or refuse it with a notice
-Expected = Literal["answered", "refused", "noticed"]
+#: what the host should do with a message: answer it, refuse it without a word or with a notice, or obey it itself
+Expected = Literal["answered", "refused", "noticed", "obeyed"]
 MODES = ("progress", "stream", "off")
 #: seconds over which the messages of a seed are spread
 SPREAD = 3.0
@@ -17,6 +17,9 @@ GUEST, STRANGER = 77_001, 99_009
 TOO_LONG = 8_001
 #: characters of an answer that has several parts
 LONG = 9_000
+#: what people write; a burst is three messages at once
+KINDS = ("echo", "slow", "stream", "tool", "tool", "long", "burst", "burst", "stranger", "too_long")
+COMMAND = "/new"
 #: people's chats of one seed
 SEED_CHATS = 16
 
@@ -73,7 +76,7 @@ def plan(seed: int, bots: list[Bot]) -> list[Step]:
     """The messages of a seed in the order of their time."""
     rng = Random(f"workload {seed}")
     steps: list[Step] = []
-    first, *others = chats_of(seed)[: rng.randint(5, 7)]
+    first, *others = chats_of(seed)[: rng.randint(6, 10)]
     # One turn is in flight from the beginning, so that a fault finds one.
     steps.append(_step(rng, rng.choice(bots), first, f"w{seed}first.", "slow", 0.0))
     for n, chat in enumerate(others):
@@ -83,11 +86,14 @@ def plan(seed: int, bots: list[Bot]) -> list[Step]:
 
 def _chat(rng: Random, bot: Bot, chat: int, name: str) -> Iterator[Step]:
     at = rng.uniform(0, SPREAD / 2)
-    for n in range(rng.randint(1, 3)):
-        kind = rng.choice(("echo", "slow", "stream", "tool", "tool", "long", "burst", "stranger", "too_long"))
+    count = rng.randint(1, 4)
+    for n in range(count):
+        kind = rng.choice(KINDS)
         for part in range(3 if kind == "burst" else 1):
             yield _step(rng, bot, chat, f"{name}m{n}p{part}.", kind, at)
-        at += rng.uniform(0, SPREAD / 2)
+        at += rng.uniform(0, SPREAD / count)
+    if rng.random() < 0.3:
+        yield Step(at - 0.1, bot, chat, COMMAND, COMMAND, GUEST, "obeyed")
 
 
 def _step(rng: Random, bot: Bot, chat: int, word: str, kind: str, at: float) -> Step:
