@@ -9,6 +9,7 @@ from services.frontend.catalog import Catalog
 from services.frontend.leader.election import Term
 from services.frontend.leader.leadership import Leadership
 from services.frontend.leader.polling import Polling
+from services.frontend.links import Links
 from services.frontend.model import ModelClient
 from services.frontend.notices import NotificationSender
 from services.frontend.readiness import Readiness
@@ -68,6 +69,7 @@ class Frontend:
         catalog = Catalog(database)
         readiness = Readiness(database, bus)
         readiness.watch(self.health)
+        (await self._stack.enter(Links(database, settings.poll))).watch(self.health)
         presence = Presence(
             database, frontend=self.id, version=VERSION, lease_seconds=settings.turns.lease_seconds
         )

@@ -13,6 +13,7 @@ from services.owner.deliveries import DeliveryQueue
 from services.owner.gallery import Gallery, bundled_addons
 from services.owner.host import HostOperations
 from services.owner.lease import OwnerLease
+from services.owner.links import LinkBook
 from services.owner.messages import MessageLocks
 from services.owner.operations import ToolCalls
 from services.owner.pacing import Pacer
@@ -100,6 +101,7 @@ class Owner:
             trusted=lambda: self._lease.trusted,
         )
         self._tools = ToolCalls(database=database, addons=self._supervisor, term=lambda: self._lease.term)
+        self._links = LinkBook(database, self._supervisor.heard)
         self._host = HostOperations(database, self.bus, self._supervisor, self._root)
         calls = ConnectorCalls(
             database=database,
@@ -122,6 +124,7 @@ class Owner:
         await self._acting.enter(self._supervisor)
         await self._acting.enter(self._tools)
         await self._acting.enter(self._deliveries)
+        await self._acting.enter(self._links)
 
     async def _fence(self) -> None:
         """Answer `owner_fenced` and end everything that acts: another owner may start its own now."""

@@ -28,8 +28,6 @@ from shared.store import Database, bindings, deliveries
 
 log = structlog.get_logger(__name__)
 
-#: seconds that a poll gets beyond the time it asked to wait
-POLL_MARGIN = 15.0
 #: seconds for one preview: a final answer waits for it at most so long
 PREVIEW_SECONDS = 8.0
 #: seconds after which a preview may be tried again whose working message is not sent yet
@@ -81,7 +79,8 @@ class ConnectorCalls:
         try:
             access = await self._credentials.of(request.binding_id, request.revision)
             args = PollArgs(request.position, request.wait_seconds)
-            result: PollResult = await self._op(access, "poll", args, request.wait_seconds + POLL_MARGIN)
+            seconds = max(call.remaining - ops.POLL_REPLY_SECONDS, request.wait_seconds)
+            result: PollResult = await self._op(access, "poll", args, seconds)
             if result.messages:
                 await reached(Point.POLL_AFTER)
             return result

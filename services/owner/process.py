@@ -19,6 +19,7 @@ from shared.lifecycle import Tasks
 from shared.observe import metrics
 from shared.sdk.client import AddonClient
 from shared.sdk.manifest import Manifest, ManifestRefused, parse_manifest
+from shared.sdk.ops import HealthAnswer
 
 log = structlog.get_logger(__name__)
 
@@ -27,6 +28,8 @@ log = structlog.get_logger(__name__)
 START_SECONDS, STOP_SECONDS = 15.0, 0.8
 #: unanswered health questions in a row after which a process is ended
 MISSED = 3
+#: links that one add-on may tell of, and seconds within which two ages mean the same frame
+MOST_LINKS, SAME_FRAME_SECONDS = 10_000, 0.5
 #: first and longest pause before another start, and how long a process must live to be forgiven, in seconds
 FIRST_PAUSE, LONGEST_PAUSE, FORGIVEN_AFTER = 0.1, 30.0, 30.0
 
@@ -52,6 +55,8 @@ class AddonProcess:
         self.state = "starting"
         self.reason = ""
         self.pid = 0
+        #: binding -> when the add-on last heard anything on its link, in monotonic seconds, as it says itself
+        self.heard: dict[str, float] = {}
         self._around = around
         self._command = tuple(command)
         self._tasks = Tasks(f"addon-{manifest.id}")
@@ -78,7 +83,7 @@ class AddonProcess:
                 await self._live()
             except (OSError, Failure, ManifestRefused, TimeoutError) as problem:
                 self.reason = getattr(problem, "message", "") or str(problem) or "it did not answer in time"
-            self.running, self.state, self.pid = None, "failed", 0
+            self.running, self.state, self.pid, self.heard = None, "failed", 0, {}
             self._first_try.set()
             if time.monotonic() - began > FORGIVEN_AFTER:
                 pause = FIRST_PAUSE
@@ -167,7 +172,7 @@ class AddonProcess:
                     self.reason = f"it ended with status {process.returncode}"
                     return
                 try:
-                    await client.health(deadline=2.0)
+                    self._hear(await client.health(deadline=2.0))
                     missed = 0
                 except Failure as failure:
                     missed += 1
@@ -175,6 +180,16 @@ class AddonProcess:
             self.reason = "it did not answer"
         finally:
             ended.cancel()
+
+    def _hear(self, answer: HealthAnswer) -> None:
+        """Ages move with each question; a link that heard nothing new keeps the time that is known of it."""
+        now = time.monotonic()
+        told = {binding: now - max(0.0, ago) for binding, ago in list(answer.heard.items())[:MOST_LINKS]}
+        known = self.heard
+        self.heard = {
+            binding: at if at - known.get(binding, float("-inf")) > SAME_FRAME_SECONDS else known[binding]
+            for binding, at in told.items()
+        }
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

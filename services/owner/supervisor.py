@@ -62,6 +62,10 @@ class Supervisor:
     def running(self) -> list[Running]:
         return [p.running for p in self._processes.values() if p.running is not None]
 
+    def heard(self) -> dict[str, dict[str, float]]:
+        """What the running add-ons say of the links that they keep themselves."""
+        return {addon: p.heard for addon, p in self._processes.items() if p.running is not None}
+
     def get(self, addon: str) -> Running:
         """The running add-on of this ID. Raises AddonNotRunning with what to do."""
         process = self._processes.get(addon)

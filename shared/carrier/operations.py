@@ -27,8 +27,15 @@ class Announce(msgspec.Struct):
     shard: int
 
 
+#: seconds of a poll's deadline that are kept for the way back: the add-on ends the poll so much earlier
+POLL_REPLY_SECONDS = 2.0
+
+
 class Poll(msgspec.Struct):
-    """Read what is new on a binding from `position`, waiting up to `wait_seconds`. `revision` is the binding's."""
+    """Read what is new on a binding from `position`, waiting up to `wait_seconds`. `revision` is the binding's.
+
+    The call's deadline says when a poll that does not come back is ended.
+    """
 
     shard: int
     binding_id: str

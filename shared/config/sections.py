@@ -56,6 +56,7 @@ class Model:
     api_key: str = setting("", "key for the model server", secret=True)
     connect_seconds: float = setting(5.0, "longest time to connect", unit="seconds", least=0.1)
     idle_seconds: float = setting(120.0, "longest silence inside an answer", unit="seconds", least=0.1)
+    total_seconds: float = setting(600.0, "longest time for one whole answer", unit="seconds", least=0.1)
     connect_retries: int = setting(3, "how often a failed connection is tried again", least=0, most=20)
 
 
@@ -139,12 +140,25 @@ class Poll:
     wait_seconds: float = setting(
         25.0, "how long one poll waits for a message", unit="seconds", least=0.05, most=50
     )
+    deaf_seconds: float = setting(
+        20.0,
+        "a poll that is not back so long after its own wait is ended with its connection, and a link that was "
+        "silent for both together is deaf",
+        unit="seconds",
+        least=0.1,
+        most=600,
+    )
     conflict_seconds: float = setting(
         60.0, "how long a second reader of the same bot is borne", unit="seconds", least=0
     )
     backoff_seconds: float = setting(
         15.0, "longest pause after failures in a row", unit="seconds", least=0.05
     )
+
+    @property
+    def silence_seconds(self) -> float:
+        """How long nothing may be heard on a link before it is deaf."""
+        return self.wait_seconds + self.deaf_seconds
 
 
 @dataclass(frozen=True, slots=True)

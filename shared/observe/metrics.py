@@ -16,6 +16,16 @@ LAST_POLL = Gauge(
     "When the last poll of this leader was completed.",
     registry=REGISTRY,
 )
+DEAF_BINDINGS = Gauge(
+    "trunkline_deaf_bindings",
+    "Connections that are on and hear nothing from their platform, over the whole cluster.",
+    registry=REGISTRY,
+)
+OLDEST_POLL = Gauge(
+    "trunkline_oldest_poll_seconds",
+    "Age of the oldest last completed poll of a connection that is on, over the whole cluster.",
+    registry=REGISTRY,
+)
 LEADER_TERM = Gauge(
     "trunkline_leader_term",
     "Term of the shards that this frontend leads; 0 when it does not.",

@@ -68,7 +68,8 @@ class Addon(Generic[S]):
 
     `manifest` is the text of its manifest.json. `open` makes the long-lived state (a client session) at
     start and closes it at stop. Each op takes the argument type that `OPS` names for it; `own_ops` adds
-    ops that only this add-on has, as name -> (arguments, result).
+    ops that only this add-on has, as name -> (arguments, result). An add-on that keeps links of its own says with
+    `heard`, from its state, how many seconds ago anything at all was heard on each, by binding.
     """
 
     manifest: bytes
@@ -76,6 +77,7 @@ class Addon(Generic[S]):
     ops: Mapping[str, OpHandler[S]] = field(default_factory=dict)
     tools: Mapping[str, ToolHandler[S]] = field(default_factory=dict)
     own_ops: Mapping[str, tuple[type[msgspec.Struct], type[msgspec.Struct]]] = field(default_factory=dict)
+    heard: Callable[[S], Mapping[str, float]] | None = None
 
     def argument_type(self, op: str) -> type[msgspec.Struct]:
         """Raises KeyError for an op that is declared nowhere."""

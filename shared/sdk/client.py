@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from shared.sdk.errors import AddonNotRunning, Bug, Deadline, Failure, OutcomeUnknown, PlatformUnavailable
-from shared.sdk.ops import OPS, UNREPEATABLE_OPS, Envelope, ToolCall, ToolResult
+from shared.sdk.ops import OPS, UNREPEATABLE_OPS, Envelope, HealthAnswer, ToolCall, ToolResult
 from shared.sdk.unixhttp import NotConnected, ReplyLost, UnixHttp
 from shared.sdk.wire import encode, read_reply
 
@@ -16,6 +16,7 @@ from shared.sdk.wire import encode, read_reply
 DEADLINE_MARGIN_SECONDS = 1.0
 _decoders = {name: msgspec.json.Decoder(result) for name, (_, result) in OPS.items()}
 _tool_decoder = msgspec.json.Decoder(ToolResult)
+_health_decoder = msgspec.json.Decoder(HealthAnswer)
 
 
 class AddonClient:
@@ -80,9 +81,11 @@ class AddonClient:
         """The text of the manifest, to be checked with `parse_manifest`."""
         return await self._exchange("GET", "/manifest", b"", deadline, _lost(False, ""))
 
-    async def health(self, *, deadline: float = 2.0) -> None:
-        """Returns when the add-on answers; each call also tells it that its host is alive."""
-        read_reply(await self._exchange("GET", "/health", b"", deadline, _lost(False, "")))
+    async def health(self, *, deadline: float = 2.0) -> HealthAnswer:
+        """What the add-on says of its links; each call also tells it that its host is alive."""
+        reply = read_reply(await self._exchange("GET", "/health", b"", deadline, _lost(False, "")))
+        answer: HealthAnswer = _decoded(_health_decoder, reply)
+        return answer
 
     async def _post(self, path: str, envelope: Envelope, lost: Failure | None) -> msgspec.Raw:
         seconds = envelope.deadline_seconds + DEADLINE_MARGIN_SECONDS

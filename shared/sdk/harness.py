@@ -176,7 +176,9 @@ class AddonProcess(_Called):
         async with asyncio.timeout(20):
             while self.process.returncode is None:
                 try:
-                    return await self.client.health()
+                    await self.client.health()
                 except AddonNotRunning:
                     await asyncio.sleep(0.02)
+                else:
+                    return
         raise AddonNotRunning(f"{self._module} ended with {self.process.returncode}")

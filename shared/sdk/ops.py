@@ -84,11 +84,22 @@ class PollArgs(msgspec.Struct, omit_defaults=True):
 
 
 class PollResult(msgspec.Struct, omit_defaults=True):
-    """`offset` confirms everything in `messages` and before, once it is passed to the next poll."""
+    """`offset` confirms everything in `messages` and before, once it is passed to the next poll.
+
+    `skipped` counts what was confirmed and is not in `messages`. `heard` is false when the answer is not the
+    platform's, as where a link of the add-on's own brought the messages: then `HealthAnswer` tells of the link.
+    """
 
     offset: str
     messages: list[Inbound] = []
     skipped: int = 0
+    heard: bool = True
+
+
+class HealthAnswer(msgspec.Struct, omit_defaults=True):
+    """Binding -> seconds since anything at all was heard on its link, for add-ons that keep links of their own."""
+
+    heard: dict[str, float] = {}
 
 
 class MeArgs(msgspec.Struct, omit_defaults=True):

@@ -7,7 +7,7 @@ import asyncio
 import hmac
 import os
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from aiohttp import web
 
 from shared.sdk.addon import Addon, OpCall, Secret, Surroundings
 from shared.sdk.errors import Bug, Deadline, Failure, OutcomeUnknown, TooLarge
-from shared.sdk.ops import UNREPEATABLE_OPS, Envelope, ToolCall
+from shared.sdk.ops import UNREPEATABLE_OPS, Envelope, HealthAnswer, ToolCall
 from shared.sdk.wire import MAX_BODY_BYTES, failure_body, failure_status, result_body
 from shared.text.redaction import scrub
 
@@ -109,7 +109,10 @@ class AddonServer(Generic[S]):
         return _json(self._addon.manifest) if self._accepts(request) else _refused()
 
     async def _health(self, request: web.Request) -> web.Response:
-        return _json(b'{"result":{}}') if self._accepts(request) else _refused()
+        if not self._accepts(request):
+            return _refused()
+        heard: Callable[[Any], Mapping[str, float]] | None = self._addon.heard
+        return _json(result_body(HealthAnswer(dict(heard(self._state)) if heard else {})))
 
     async def _unknown(self, request: web.Request) -> web.Response:
         if not self._accepts(request):

@@ -47,14 +47,14 @@ async def hold(connection: Connection, binding_id: str, term: int) -> bool:
 # is older than `claimed_at`.
 _CLAIM = """
 WITH held AS (
-  SELECT binding_id FROM binding_cursor WHERE binding_id = ANY($1::text[]) ORDER BY binding_id FOR UPDATE
+  SELECT binding_id, term FROM binding_cursor WHERE binding_id = ANY($1::text[]) ORDER BY binding_id FOR UPDATE
 ), claimed AS (
   UPDATE binding_cursor c SET term = $2,
     claimed_at = CASE WHEN c.term = $2 AND c.claimed_at IS NOT NULL THEN c.claimed_at ELSE clock_timestamp() END
   FROM held h WHERE c.binding_id = h.binding_id AND c.term <= $2
   RETURNING c.binding_id, c.account_epoch, c.position
 )
-SELECT h.binding_id, c.account_epoch, c.position FROM held h LEFT JOIN claimed c ON c.binding_id = h.binding_id
+SELECT * FROM claimed UNION ALL SELECT binding_id, NULL, NULL FROM held WHERE term > $2
 """
 
 _HOLD = "UPDATE binding_cursor SET term = $2 WHERE binding_id = $1 AND term = $2 RETURNING true"

@@ -42,6 +42,12 @@ class Relay:
         """Swallow nothing and pass nothing on: the connections stay, and are silent."""
         self._flowing.clear()
 
+    def freeze_open(self) -> None:
+        """Silence the connections that are open now, for good; new ones work."""
+        self._flowing.clear()
+        self._flowing = asyncio.Event()
+        self._flowing.set()
+
     def thaw(self) -> None:
         self._flowing.set()
 
@@ -60,15 +66,20 @@ class Relay:
             writer.transport.abort()
             return
         self._writers.add(onward)
-        self._tasks.run("there", self._pass(reader, onward, writer))
-        await self._pass(onward_reader, writer, onward)
+        flowing = self._flowing
+        self._tasks.run("there", self._pass(reader, onward, writer, flowing))
+        await self._pass(onward_reader, writer, onward, flowing)
 
     async def _pass(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, other: asyncio.StreamWriter
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        other: asyncio.StreamWriter,
+        flowing: asyncio.Event,
     ) -> None:
         try:
             while data := await reader.read(65536):
-                await self._flowing.wait()
+                await flowing.wait()
                 writer.write(data)
                 await writer.drain()
         except ConnectionError:

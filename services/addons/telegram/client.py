@@ -18,6 +18,9 @@ from shared.sdk.errors import Failure, PlatformRefused, PlatformUnavailable
 BASE_ADDRESS = "https://api.telegram.org"
 #: seconds to reach the platform; how long an answer may take is the deadline of the call
 CONNECT_SECONDS = 10.0
+#: how long a connection is kept for the next call, in seconds: less than a poll that does not come back lasts, so that
+#: the poll after it cannot meet another connection of the same age
+IDLE_SECONDS = 5.0
 #: the server's own bound for a long poll, in seconds
 LONGEST_POLL_SECONDS = 50
 
@@ -30,7 +33,7 @@ _replies = msgspec.json.Decoder(Reply)
 def new_session() -> aiohttp.ClientSession:
     """The session that every bot of the process shares; it follows no redirect and keeps no cookie."""
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0),
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
         cookie_jar=aiohttp.DummyCookieJar(),
         json_serialize=lambda value: msgspec.json.encode(value).decode(),

@@ -3,16 +3,20 @@
 from services.frontend.api.call import Call
 from services.frontend.api.connector_types import Account, BindingView, duplicate_of, duplicate_view
 from services.frontend.api.errors import not_found
+from services.frontend.api.liveness_views import liveness_view
 from services.frontend.api.running import RUNNING, Activity
-from shared.store import bindings
+from shared.store import bindings, liveness
 from shared.store.bindings import BindingRow
+from shared.store.liveness import Liveness
 
 
 async def all_views(call: Call) -> list[BindingView]:
     """All bindings of the caller; an owner that is away only makes them not active."""
     rows = await bindings.listed(call.services.database, call.user.id)
     activity = await Activity.read(call.request.app[RUNNING], call.services.database)
-    return [_view(row, rows, activity) for row in rows]
+    limit = call.services.settings.poll.silence_seconds
+    links = await liveness.of_user(call.services.database, call.user.id, limit)
+    return [_view(row, rows, activity, links.get(row.id)) for row in rows]
 
 
 async def view(call: Call, binding_id: str, *, warning: str = "") -> BindingView:
@@ -24,10 +28,11 @@ async def view(call: Call, binding_id: str, *, warning: str = "") -> BindingView
     raise not_found("connection")
 
 
-def _view(row: BindingRow, rows: list[BindingRow], activity: Activity) -> BindingView:
+def _view(row: BindingRow, rows: list[BindingRow], activity: Activity, link: Liveness | None) -> BindingView:
     kind = activity.kind(row)
     tool_only = kind is not None and kind.tool_only
     reason = activity.reason(row)
+    title = kind.title if kind is not None else row.kind.capitalize()
     twin = duplicate_of(row, rows)
     return BindingView(
         id=row.id,
@@ -53,4 +58,5 @@ def _view(row: BindingRow, rows: list[BindingRow], activity: Activity) -> Bindin
         reason=reason,
         credentials_only=tool_only,
         duplicate=duplicate_view(twin) if twin else None,
+        liveness=None if link is None or tool_only else liveness_view(link, title, row.off_reason),
     )

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from services.frontend.api.errors import invalid
+from services.frontend.api.liveness_views import LivenessView
 from services.frontend.api.views import Name, clean
 from shared.domain.records import Conversation, ReplyMode
 from shared.sdk.manifest import Kind
@@ -87,7 +88,10 @@ class Duplicate(msgspec.Struct):
 
 
 class BindingView(msgspec.Struct, omit_defaults=True):
-    """`reason` says why it is not `active`; `warning` what the save could not check."""
+    """`reason` says why it is not `active`; `warning` what the save could not check.
+
+    `liveness` says whether it hears its platform.
+    """
 
     id: str
     kind: str
@@ -113,6 +117,7 @@ class BindingView(msgspec.Struct, omit_defaults=True):
     credentials_only: bool = False
     duplicate: Duplicate | None = None
     warning: str = ""
+    liveness: LivenessView | None = None
 
 
 _NOT_COLUMNS = frozenset(

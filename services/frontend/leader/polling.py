@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import structlog
 
 from services.frontend.leader.election import Term
-from services.frontend.leader.reader import Health, Means, Reader
+from services.frontend.leader.liveness import Bookkeeper, Link
+from services.frontend.leader.reader import Means, Reader
 from shared.bus import Bus, subjects
 from shared.carrier import Carrier
 from shared.carrier import operations as ops
@@ -30,13 +31,15 @@ CLAIM_BATCH = 1000
 TOUCH_SECONDS = 1.0
 #: seconds before an owner that did not answer is told again of this leader
 ANNOUNCE_PAUSE = 0.25
+#: seconds between two times that what is known of the links is stored
+NOTE_SECONDS = 1.0
 
 
 @dataclass(slots=True)
 class _Reading:
     binding: Pollable
     task: "asyncio.Task[None]"
-    health: Health
+    link: Link
 
 
 class Polling:
@@ -55,6 +58,7 @@ class Polling:
     ) -> None:
         self._means = Means(database, bus, carrier, settings, term, on_poll, clock)
         self._term = term
+        self._books = Bookkeeper(database, term.number, clock)
         self._tasks = Tasks(f"polling-{term.shard}")
         self._readings: dict[str, _Reading] = {}
         self._look = asyncio.Event()
@@ -64,6 +68,7 @@ class Polling:
         self._subscription = self._means.bus.subscribe(subjects.BINDING_CHANGED, self._on_changed)
         self._tasks.run("touch", self._keep_in_touch())
         self._tasks.run("reconcile", self._reconcile_for_ever())
+        self._tasks.run("liveness", self._write_for_ever())
 
     async def stop(self) -> None:
         if hasattr(self, "_subscription"):
@@ -125,18 +130,18 @@ class Polling:
         A reader that ended while its binding is wanted is begun again, whatever ended it.
         """
         ours = {b.binding_id: b for b in wanted if self._in_shard(b.binding_id)}
-        healths: dict[str, Health] = {}
+        links: dict[str, Link] = {}
         for binding_id, reading in list(self._readings.items()):
             if ours.get(binding_id) != reading.binding or reading.task.done():
                 if ours.get(binding_id) == reading.binding:
-                    healths[binding_id] = reading.health
+                    links[binding_id] = reading.link
                 reading.task.cancel()
                 del self._readings[binding_id]
         missing = [binding for binding_id, binding in ours.items() if binding_id not in self._readings]
         for n in range(0, len(missing), CLAIM_BATCH):
-            await self._begin(missing[n : n + CLAIM_BATCH], healths)
+            await self._begin(missing[n : n + CLAIM_BATCH], links)
 
-    async def _begin(self, missing: list[Pollable], healths: dict[str, Health]) -> None:
+    async def _begin(self, missing: list[Pollable], links: dict[str, Link]) -> None:
         """Claim the read positions for this term, and poll from what the claim says, from nothing else."""
         if not self._term.trusted:
             raise CallerFenced("the term ended")
@@ -148,10 +153,22 @@ class Polling:
             cursor = claims.cursors.get(binding.binding_id)
             if cursor is None:
                 continue  # deleted since
-            health = healths.get(binding.binding_id) or Health()
-            reader = Reader(self._means, binding, cursor, health)
+            link = links.get(binding.binding_id) or Link()
+            reader = Reader(self._means, binding, cursor, link)
             task = self._tasks.run(f"poll {binding.binding_id}", reader.run())
-            self._readings[binding.binding_id] = _Reading(binding, task, health)
+            self._readings[binding.binding_id] = _Reading(binding, task, link)
+
+    async def _write_for_ever(self) -> None:
+        """Store what the readers noted of their links; a term that is over writes nothing."""
+        while not self._term.lost.is_set():
+            await asyncio.sleep(NOTE_SECONDS)
+            try:
+                if self._term.trusted:
+                    await self._books.write({id_: reading.link for id_, reading in self._readings.items()})
+            except StoreUnavailable as problem:
+                log.info("liveness_waits_for_the_database", problem=str(problem))
+            except Exception:
+                log.exception("liveness_not_written")
 
     def _in_shard(self, binding_id: str) -> bool:
         return zlib.crc32(binding_id.encode()) % self._means.settings.shards == self._term.shard

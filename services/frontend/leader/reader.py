@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import structlog
 
 from services.frontend.leader.election import Term
+from services.frontend.leader.liveness import Link
 from shared.bus import Bus, subjects
 from shared.carrier import Carrier
 from shared.carrier import operations as ops
@@ -39,18 +40,11 @@ log = structlog.get_logger(__name__)
 
 #: first pause after a failure, in seconds; doubles up to the setting
 FIRST_PAUSE = 0.1
+#: the longest wait that a platform may ask of the polls, in seconds
+LONGEST_HOLD = 900.0
+#: an empty answer that comes sooner, in seconds, is followed by a pause: an add-on that does not wait must not spin
+EARLY = 0.25
 _OWNER_AWAY = (OwnerUnreachable, OwnerUnready, OwnerFenced)
-
-
-@dataclass(slots=True)
-class Health:
-    """What is known of the polls of one binding in this process; times are monotonic seconds."""
-
-    completed_at: float = 0.0
-    failure: str = ""
-    conflict_since: float = 0.0
-    failures: int = 0
-    duplicates: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +63,12 @@ class Means:
 class Reader:
     """Polls a binding from a claimed position until it is switched off, changed, or the term ends."""
 
-    def __init__(self, means: Means, binding: Pollable, cursor: Cursor, health: Health) -> None:
+    def __init__(self, means: Means, binding: Pollable, cursor: Cursor, link: Link) -> None:
         self._means = means
         self._term = means.term
         self._binding = binding
         self._cursor = cursor
-        self._health = health
+        self._link = link
         #: whether the stored position may be another one than ours
         self._stale = False
 
@@ -91,12 +85,11 @@ class Reader:
 
     async def _step(self) -> bool:
         """One poll and what follows from it; True when it was the last one."""
-        health = self._health
         try:
             if self._stale:
                 await self._reload()
             await self._read_once()
-            health.failure, health.failures, health.conflict_since = "", 0, 0.0
+            self._link.well()
         except CallerFenced:
             raise
         except PlatformRefused as refused:
@@ -104,8 +97,8 @@ class Reader:
                 return True
             await self._pause()
         except PlatformLimited as limited:
-            health.failure = limited.code
-            await asyncio.sleep(limited.seconds)
+            self._link.failed(limited.code, self._means.clock(), heard=True)
+            await asyncio.sleep(min(limited.seconds, LONGEST_HOLD))
         except StoreUnavailable as problem:
             log.info("polling_waits_for_the_database", problem=str(problem))
             self._stale = True
@@ -115,26 +108,34 @@ class Reader:
         return False
 
     async def _read_once(self) -> None:
-        request = ops.Poll(
-            self._term.shard,
-            self._binding.binding_id,
-            self._binding.revision,
-            self._cursor.position,
-            self._means.settings.wait_seconds,
-        )
-        await reached(Point.POLL_BEFORE)
-        result: PollResult = await self._means.carrier.call(
-            ops.POLL, request, term=self._term.number, deadline=self._means.settings.wait_seconds + 20.0
-        )
+        """One poll; the first one waits for nothing, so that it is known at once whether the link works."""
+        began = self._means.clock()
+        wait = 0.0 if self._link.polled_at is None else self._means.settings.wait_seconds
+        result = await self._poll(wait)
+        now = self._means.clock()
         self._term.owner_answered()
-        self._health.completed_at = self._means.clock()
+        self._link.completed(now, heard=result.heard)
         self._means.on_poll()
         metrics.POLLS.labels("messages" if result.messages else "empty").inc()
-        if not result.messages and result.offset == self._cursor.position:
-            return
-        if not self._term.trusted:
-            raise CallerFenced("the term ended while the poll was out")
-        await self._store(result)
+        if result.messages or result.offset != self._cursor.position:
+            if not self._term.trusted:
+                raise CallerFenced("the term ended while the poll was out")
+            await self._store(result)
+        elif now - began < EARLY < wait:
+            await asyncio.sleep(EARLY)
+
+    async def _poll(self, wait: float) -> PollResult:
+        """Raises Deadline when it did not come back: it is ended then, with its connection, down to the platform."""
+        binding = self._binding
+        request = ops.Poll(
+            self._term.shard, binding.binding_id, binding.revision, self._cursor.position, wait
+        )
+        deadline = wait + self._means.settings.deaf_seconds + ops.POLL_REPLY_SECONDS
+        await reached(Point.POLL_BEFORE)
+        result: PollResult = await self._means.carrier.call(
+            ops.POLL, request, term=self._term.number, deadline=deadline
+        )
+        return result
 
     async def _store(self, result: PollResult) -> None:
         cursor = self._cursor
@@ -154,7 +155,7 @@ class Reader:
         if stored.chats:
             await reached(Point.INTAKE_AFTER)
         if stored.duplicates:
-            self._health.duplicates += stored.duplicates
+            self._link.duplicates += stored.duplicates
             metrics.DUPLICATES.inc(stored.duplicates)
             log.info("duplicates_dropped", binding=cursor.binding_id, count=stored.duplicates)
         for chat in stored.chats:
@@ -184,23 +185,22 @@ class Reader:
         away = isinstance(failure, _OWNER_AWAY)
         if not away:
             self._term.owner_answered()
-        self._health.failure = failure.code
+        self._link.failed(failure.code, self._means.clock())
         metrics.POLLS.labels(failure.code).inc()
         await self._pause(longest=1.0 if away or isinstance(failure, AddonNotRunning) else None)
 
     async def _refused(self, refused: PlatformRefused) -> bool:
         """Whether a refusal ends the polls of this binding: it was switched off."""
-        health = self._health
+        link, now = self._link, self._means.clock()
         self._term.owner_answered()
-        health.failure = refused.reason
+        link.failed(refused.reason, now, heard=True)
         metrics.POLLS.labels(refused.reason).inc()
         if refused.reason == "credentials":
             return await self._switch_off("off_credentials")
         if refused.reason == "conflict":
-            now = self._means.clock()
-            health.conflict_since = health.conflict_since or now
+            link.conflict_since = now if link.conflict_since is None else link.conflict_since
             code = "off_webhook" if refused.detail.get("webhook") else "off_conflict"
-            if now - health.conflict_since >= self._means.settings.conflict_seconds:
+            if now - link.conflict_since >= self._means.settings.conflict_seconds:
                 return await self._switch_off(code)
             return False
         # Also `gone`: one that was deleted is not wanted any more, and whoever looks at the bindings ends this.
@@ -229,8 +229,8 @@ class Reader:
 
     async def _pause(self, *, longest: float | None = None) -> None:
         """Wait after a failure: longer each time, with some chance, so that many bindings do not knock together."""
-        health = self._health
-        health.failures += 1
+        link = self._link
+        link.failures += 1
         most = longest or self._means.settings.backoff_seconds
-        pause = min(most, FIRST_PAUSE * 2 ** min(health.failures - 1, 20))
+        pause = min(most, FIRST_PAUSE * 2 ** min(link.failures - 1, 20))
         await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - spreads the tries

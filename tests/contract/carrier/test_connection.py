@@ -125,6 +125,17 @@ async def test_a_silent_link_is_noticed_and_replaced(far: CarrierClient, relay: 
     assert await far.call(samples.ECHO, Text("again")) == Text("again")
 
 
+async def test_a_frozen_link_is_replaced_by_a_new_one_while_the_old_one_stays_frozen(
+    far: CarrierClient, relay: Relay
+) -> None:
+    """Within one and a half heartbeats and a pause: 15 s and at most 2 s where nothing else is said."""
+    opened = relay.accepted
+    relay.freeze_open()
+    await until(lambda: relay.accepted > opened)
+    await until(lambda: far.connected)
+    assert await far.call(samples.ECHO, Text("over a new one")) == Text("over a new one")
+
+
 async def test_a_restarted_owner_is_called_again(owner: Owner, pki: Pki) -> None:
     first = CarrierServer(owner.handlers(), identity=pki.server(), authorize=owner.authorize, stop_grace=0.0)
     await first.start()

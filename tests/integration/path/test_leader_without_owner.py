@@ -12,7 +12,11 @@ async def test_a_leader_whose_bots_say_nothing_keeps_its_term(database_url: str)
     async with rig(database_url, leader=quick, poll={"wait_seconds": 2.0}) as path:
         bot = await path.bot()
         term = await path.eventually("SELECT term FROM leases WHERE name = 'leader'")
-        page = await path.sim.get("telegram/wait", since=0, method="getUpdates", status=200, timeout=10)
+        first = await path.sim.get("telegram/wait", since=0, method="getUpdates", status=200, timeout=10)
+        # The first poll waits for nothing, the second one in vain.
+        page = await path.sim.get(
+            "telegram/wait", since=first["next"], method="getUpdates", status=200, timeout=10
+        )
         assert page["found"]
         await path.says(bot, 5001, "after a long silence")
         await path.answer(bot, 5001, "You said: after a long silence")

@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from shared.lifecycle import Tasks
 from shared.sdk.addon import Addon, OpCall, Secret, Surroundings, no_state
 from shared.sdk.client import AddonClient
 from shared.sdk.errors import (
@@ -26,6 +27,7 @@ from shared.sdk.errors import (
 from shared.sdk.harness import AddonHarness
 from shared.sdk.ops import Done, Me, MeArgs, SendArgs, Sent, ToolCall, ToolResult, TypingArgs
 from shared.sdk.wire import MAX_BODY_BYTES
+from tests.support.raw import error_of
 
 MANIFEST = b'{"id": "small"}'
 SEND = SendArgs(chat="1", text="hi", operation="op-7")
@@ -100,21 +102,18 @@ async def test_a_passed_deadline_cancels_the_call() -> None:
         raise AssertionError
 
     async with AddonHarness(small(waits)) as addon:
-        with pytest.raises(Deadline):
-            await addon.op("me", MeArgs(), deadline=0.05)
-        await asyncio.wait_for(ended.wait(), 5)
+        assert (await error_of(addon, "op/me", MeArgs(), deadline=0.05))["code"] == "deadline"
+    assert ended.is_set()
 
 
 async def test_a_passed_deadline_of_a_write_leaves_its_outcome_unknown() -> None:
     async with AddonHarness(small(hangs, op="send")) as addon:
-        with pytest.raises(OutcomeUnknown) as unknown:
-            await addon.op("send", SEND, deadline=0.05)
-        assert unknown.value.operation == "op-7"
-        with pytest.raises(OutcomeUnknown) as unknown:
-            await addon.tool("tool", "apply", operation="op-8", deadline=0.05)
-        assert unknown.value.operation == "op-8"
-        with pytest.raises(Deadline):
-            await addon.tool("tool", "settle", operation="op-8", deadline=0.05)
+        unknown = await error_of(addon, "op/send", SEND, deadline=0.05)
+        assert (unknown["code"], unknown["data"]) == ("outcome_unknown", {"operation": "op-7"})
+        apply, settle = (ToolCall(phase, operation="op-8") for phase in ("apply", "settle"))
+        unknown = await error_of(addon, "tool/tool", apply, deadline=0.05)
+        assert (unknown["code"], unknown["data"]) == ("outcome_unknown", {"operation": "op-8"})
+        assert (await error_of(addon, "tool/tool", settle, deadline=0.05))["code"] == "deadline"
 
 
 async def test_a_timeout_of_the_add_ons_own_is_not_the_deadline() -> None:
@@ -134,12 +133,12 @@ async def test_a_caller_that_goes_away_cancels_its_call() -> None:
             ended.set()
         raise AssertionError
 
+    tasks = Tasks("callers")
     async with AddonHarness(small(waits)) as addon:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.5):
-                await addon.op("me", MeArgs())
-        assert begun.is_set()
-        await asyncio.wait_for(ended.wait(), 5)
+        call = tasks.run("call", addon.op("me", MeArgs(), deadline=600.0))
+        await begun.wait()
+        call.cancel()
+        await ended.wait()
 
 
 async def test_calls_run_at_the_same_time() -> None:
@@ -175,6 +174,13 @@ async def test_only_accepted_calls_count_as_a_sign_of_the_host() -> None:
         assert addon.server.last_call == before
         await addon.client.health()
         assert addon.server.last_call > before
+
+
+async def test_an_add_on_tells_with_its_health_when_it_last_heard_its_links() -> None:
+    addon = Addon(manifest=MANIFEST, open=no_state, heard=lambda _: {"bnd_1": 2.5})
+    async with AddonHarness(addon) as linked, AddonHarness(small(answers)) as plain:
+        assert (await linked.client.health()).heard == {"bnd_1": 2.5}
+        assert (await plain.client.health()).heard == {}
 
 
 async def test_the_socket_is_for_the_owners_user_only() -> None:

@@ -1,0 +1,73 @@
+"""Whether the links to the platforms are alive, as every frontend tells it: in `/readyz` and in the metrics.
+
+It is a fact, not a reason to be unready: one bot whose platform is away must not take every frontend from a balancer.
+"""
+
+import asyncio
+
+import structlog
+
+from shared.config.sections import Poll as PollSettings
+from shared.lifecycle import Tasks
+from shared.observe import metrics
+from shared.observe.health import Finding, Health
+from shared.store import Database, StoreUnavailable, liveness
+from shared.store.liveness import Summary
+
+log = structlog.get_logger(__name__)
+
+#: seconds between two looks for the metrics
+LOOK_SECONDS = 5.0
+
+
+class Links:
+    """A Service that keeps the metrics of the links up to date."""
+
+    def __init__(self, database: Database, settings: PollSettings) -> None:
+        self._database = database
+        self._limit = settings.silence_seconds
+        self._tasks = Tasks("links")
+
+    async def start(self) -> None:
+        self._tasks.run("look", self._look_for_ever())
+
+    async def stop(self) -> None:
+        await self._tasks.stop()
+
+    def watch(self, health: Health) -> None:
+        health.add("links", self._check)
+
+    async def _look_for_ever(self) -> None:
+        while True:
+            try:
+                await self._look()
+            except StoreUnavailable as problem:
+                log.info("links_wait_for_the_database", problem=str(problem))
+            except Exception:
+                log.exception("links_not_looked_at")
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _look(self) -> Summary:
+        found = await liveness.summary(self._database, self._limit)
+        metrics.DEAF_BINDINGS.set(found.deaf)
+        metrics.OLDEST_POLL.set(found.oldest_poll)
+        return found
+
+    async def _check(self) -> Finding:
+        """IDs only: whoever may ask for readiness need not know the names of people's bots."""
+        try:
+            found = await self._look()
+        except StoreUnavailable:
+            return Finding(ok=True, facts={"deaf": None})
+        sentence = (
+            f"{found.deaf} connections hear nothing from their platform; each says why in its liveness"
+            if found.deaf
+            else ""
+        )
+        facts = {
+            "deaf": found.deaf,
+            "deaf_ids": list(found.worst),
+            "oldest_poll_seconds": round(found.oldest_poll, 3),
+            "deaf_after_seconds": self._limit,
+        }
+        return Finding(ok=True, sentence=sentence, facts=facts)
