@@ -7,11 +7,13 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 # folder of the checklists, for `make requirements`
 SPEC ?= ../shared/spec
+# seeds of `make chaos`
+SEEDS ?= 200
 # an interpreter of the newest supported version, where the machine has one
 PYTHON313 := $(firstword $(wildcard $(HOME)/.pyenv/versions/3.13*/bin/python3) $(wildcard /usr/bin/python3.13 /usr/local/bin/python3.13))
 
 .DELETE_ON_ERROR:
-.PHONY: help setup run test test-peers check bench requirements clean
+.PHONY: help setup run test test-peers chaos check bench requirements clean
 
 help:  ## List the commands.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -22,7 +24,7 @@ run: setup  ## Start a cluster with two frontends and the demo on this machine.
 	$(BIN)/trunkline up --demo --frontends 2
 
 test: $(VENV)/.dev  ## Run all tests that need nothing else on this machine.
-	$(BIN)/pytest -n 2 --dist loadgroup -m "not peers"
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not peers and not chaos"
 
 test-peers: $(VENV)/.dev  ## Run the tests against real peers (Chromium, PgBouncer ...).
 	$(BIN)/pytest -m peers
@@ -38,6 +40,10 @@ check: $(VENV)/.dev  ## Lint, format, types and import rules, for Python 3.11 an
 	$(if $(PYTHON313),$(PYTHON313) -m pip install -qq --disable-pip-version-check --dry-run --ignore-installed \
 	  --require-hashes -r requirements.lock,@echo "no Python 3.13 on this machine: the lock was not resolved under it")
 
+chaos: $(VENV)/.dev  ## Kill parts of a cluster at every instant, then play SEEDS of them at random; goes on where it stopped.
+	$(BIN)/pytest -n 2 --dist loadgroup -m chaos
+	$(BIN)/python -m tests.chaos --seeds $(SEEDS)
+
 bench: $(VENV)/.dev  ## Run the benchmarks and print their figures.
 	@for file in $$(grep -l '__main__' benchmarks/*.py); do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done
 
@@ -45,7 +51,7 @@ requirements: $(VENV)/.dev  ## Count the rows of the checklists that a test prov
 	SPEC=$(SPEC) $(BIN)/python -m tests.requirements
 
 clean:  ## Remove what the commands above have made.
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .mkdocs dist
+	rm -rf $(VENV) .chaos .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .mkdocs dist
 
 $(BIN)/trunkline: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15) and "Trunkline needs Python 3.11 to 3.14: make PYTHON=python3.13")'

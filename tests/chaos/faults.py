@@ -24,12 +24,16 @@ PATIENCE = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`act` happens to `target` (a part, or a role: leader, holder, hit) at `point`, or after `at` seconds."""
+    """`act` happens to `target` (a part, or a role: leader, holder, hit) at `point`, or after `at` seconds.
+
+    `seconds` is how long it lasts, for acts that do.
+    """
 
     act: str
     target: str
     at: float = 0.0
     point: Point | None = None
+    seconds: float = STOPPED
 
     @property
     def kind(self) -> str:
@@ -90,30 +94,30 @@ async def in_flight(rack: Rack) -> bool:
 # -- acts ----------------------------------------------------------------------------------------------------
 
 
-async def _kill(rack: Rack, part: str) -> None:
+async def _kill(rack: Rack, part: str, _seconds: float) -> None:
     os.kill(rack.pid(part), signal.SIGKILL)
 
 
-async def _stop(rack: Rack, part: str) -> None:
+async def _stop(rack: Rack, part: str, seconds: float) -> None:
     pid = rack.pid(part)
     os.kill(pid, signal.SIGSTOP)
-    await asyncio.sleep(STOPPED)
+    await asyncio.sleep(seconds)
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGCONT)
 
 
-async def _stop_and_hold_polls(rack: Rack, part: str) -> None:
+async def _stop_and_hold_polls(rack: Rack, part: str, seconds: float) -> None:
     """A stopped leader whose successor claims the positions and hears nothing yet when the old one goes on."""
-    await rack.sim.fault("getUpdates", delay_ms=2 * STOPPED * 1000, times=8)
-    await _stop(rack, part)
+    await rack.sim.fault("getUpdates", delay_ms=2 * seconds * 1000, times=8)
+    await _stop(rack, part, seconds)
 
 
-async def _end(rack: Rack, part: str) -> None:
+async def _end(rack: Rack, part: str, _seconds: float) -> None:
     """An ordinary end (SIGTERM), as in a rolling restart."""
     os.kill(rack.pid(part), signal.SIGTERM)
 
 
-async def _end_sessions(rack: Rack, part: str) -> None:
+async def _end_sessions(rack: Rack, part: str, _seconds: float) -> None:
     """The server ends all database sessions of a part."""
     name = (
         "owner"
@@ -131,11 +135,11 @@ async def _end_sessions(rack: Rack, part: str) -> None:
 def _silence(line: str) -> "Act":
     """A partition: nothing passes on a line of the part, and nobody is told."""
 
-    async def act(rack: Rack, part: str) -> None:
+    async def act(rack: Rack, part: str, seconds: float) -> None:
         relay = rack.relays[f"{line}:{part}"]
         relay.freeze()
         try:
-            await asyncio.sleep(STOPPED)
+            await asyncio.sleep(seconds)
         finally:
             relay.thaw()
 
@@ -145,12 +149,12 @@ def _silence(line: str) -> "Act":
 def _cut(line: str) -> "Act":
     """Every connection of a line breaks, and new ones are refused for a while."""
 
-    async def act(rack: Rack, part: str) -> None:
+    async def act(rack: Rack, part: str, seconds: float) -> None:
         relay = rack.relays[f"{line}:{part}"]
         relay.refusing = True
         relay.cut()
         try:
-            await asyncio.sleep(STOPPED / 2)
+            await asyncio.sleep(seconds / 2)
         finally:
             relay.refusing = False
 
@@ -158,7 +162,7 @@ def _cut(line: str) -> "Act":
 
 
 def _platform(**fault: Any) -> "Act":
-    async def act(rack: Rack, _part: str) -> None:
+    async def act(rack: Rack, _part: str, _seconds: float) -> None:
         for method in ("sendMessage", "editMessageText"):
             await rack.sim.fault(method, **fault)
 
@@ -166,14 +170,14 @@ def _platform(**fault: Any) -> "Act":
 
 
 def _polls(**fault: Any) -> "Act":
-    async def act(rack: Rack, _part: str) -> None:
+    async def act(rack: Rack, _part: str, _seconds: float) -> None:
         await rack.sim.fault("getUpdates", **fault)
 
     return act
 
 
 def _model(**fault: Any) -> "Act":
-    async def act(rack: Rack, _part: str) -> None:
+    async def act(rack: Rack, _part: str, _seconds: float) -> None:
         await rack.sim.fault("*", platform="model", **fault)
 
     return act
@@ -185,7 +189,7 @@ _LIMITED = {
     "description": "Too Many Requests: retry after 1",
     "parameters": {"retry_after": 1},
 }
-Act = Callable[[Rack, str], Awaitable[None]]
+Act = Callable[[Rack, str, float], Awaitable[None]]
 ACTS: dict[str, Act] = {
     "kill": _kill,
     "stop": _stop,
@@ -294,5 +298,5 @@ async def _strike(rack: Rack, fault: Fault, part: str, landed: list[Landed]) -> 
     happened = Landed(fault, time.time(), in_flight=await in_flight(rack), part=part)
     landed.append(happened)
     with contextlib.suppress(ProcessLookupError, psutil.Error):  # it has just died of something else
-        await ACTS[fault.act](rack, part)
+        await ACTS[fault.act](rack, part, fault.seconds)
     happened.until = time.time()

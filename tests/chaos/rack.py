@@ -6,11 +6,13 @@
 Leases are shortened in the proportions of the defaults, so that a seed takes seconds.
 """
 
+import asyncio
 import contextlib
 import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,6 +58,9 @@ SHORT = {
     "TRUNKLINE_DATABASE_CONNECT_SECONDS": "2",
     "TRUNKLINE_LIMITS_SENDER_PER_MINUTE": "1000",
 }
+#: what a query meets while Postgres is down, stopped, or on its way up
+DATABASE_AWAY = (OSError, TimeoutError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError,
+                 asyncpg.CannotConnectNowError, asyncpg.OperatorInterventionError)  # fmt: skip
 #: seconds that a rack gets to have all its parts running again
 MEND_SECONDS = 30.0
 
@@ -217,7 +222,7 @@ class Rack:
             self._addon("telegram")
             self._addon("probe")
             led = await self.fetchval("SELECT holder FROM leases WHERE name = 'leader' AND NOT released")
-        except (psutil.Error, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        except psutil.Error:
             return False
         return bool(self.named(led or ""))
 
@@ -246,16 +251,26 @@ class Rack:
             return json.loads(answer) if answer else None
 
     async def fetch(self, query: str, *args: Any) -> Sequence[Any]:
-        """Rows, over a connection that no relay is in the way of."""
-        connection = await asyncpg.connect(self.facts["postgres"]["dsn"], timeout=5)
+        """Rows, over a connection that no relay is in the way of; a Postgres that is away is waited for."""
+        give_up = time.monotonic() + MEND_SECONDS
+        while True:
+            try:
+                return await self._fetch(query, *args)
+            except DATABASE_AWAY:
+                if time.monotonic() > give_up:
+                    raise
+            await asyncio.sleep(0.05)
+
+    async def _fetch(self, query: str, *args: Any) -> Sequence[Any]:
+        connection = await asyncpg.connect(self.facts["postgres"]["dsn"], timeout=2)
         try:
             await connection.set_type_codec(
                 "jsonb", schema="pg_catalog", encoder=json.dumps, decoder=json.loads
             )
-            rows: Sequence[Any] = await connection.fetch(query, *args)
+            rows: Sequence[Any] = await connection.fetch(query, *args, timeout=10)
             return rows
         finally:
-            await connection.close(timeout=2)
+            connection.terminate()
 
     async def fetchval(self, query: str, *args: Any) -> Any:
         rows = await self.fetch(query, *args)
