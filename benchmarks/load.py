@@ -36,12 +36,19 @@ class Round:
         return statistics.quantiles(self.delays, n=1000, method="inclusive")[round(share * 1000) - 1]
 
 
+#: what begins a text that somebody waits for; other changes are not worth a look
+ANSWERS = (b"You said: ", b"starts a new chat")
+
+
 class People:
-    """`people` persons, spread over `bots` bots beginning with number `first`; each waits for its answer."""
+    """`people` persons, spread over `bots` bots beginning with number `first`; each waits for its answer.
+
+    `chats` are their places, as (bot, chat); one message at a time may be in flight in each.
+    """
 
     def __init__(self, address: str, *, first: int, bots: int, people: int) -> None:
         self._address = address
-        self._chats = [(first + n % bots, 100_000 + first * 1000 + n) for n in range(people)]
+        self.chats = [(first + n % bots, 100_000 + first * 1000 + n) for n in range(people)]
         self._waiting: dict[tuple[int, int], tuple[str, asyncio.Future[float]]] = {}
         self._count = 0
         self._tasks = Tasks("people")
@@ -67,7 +74,7 @@ class People:
         async with self._session.get(f"{self._address}/_sim/events") as response:
             async for line in response.content:
                 listening.set()
-                if line.startswith(b"data:") and b"You said: " in line:
+                if line.startswith(b"data:") and any(answer in line for answer in ANSWERS):
                     self._seen(json.loads(line[5:]))
 
     def _seen(self, change: dict[str, object]) -> None:
@@ -79,13 +86,16 @@ class People:
         if expected and message["text"] == expected[0] and not expected[1].done():
             expected[1].set_result(time.perf_counter())
 
-    async def _say(self, bot: int, chat: int, limit: float) -> float | None:
+    async def say(self, bot: int, chat: int, limit: float) -> float | None:
         """Write once and wait for the whole answer; the delay, or None when none came within `limit`."""
-        assert self._session is not None
         self._count += 1
-        text = f"m{self._count}"
+        return await self.ask(bot, chat, f"m{self._count}", f"You said: m{self._count}", limit)
+
+    async def ask(self, bot: int, chat: int, text: str, answer: str, limit: float) -> float | None:
+        """The same with a text of one's own, and the answer that it has to get."""
+        assert self._session is not None
         answered: asyncio.Future[float] = asyncio.get_running_loop().create_future()
-        self._waiting[bot, chat] = (f"You said: {text}", answered)
+        self._waiting[bot, chat] = (answer, answered)
         event = {"bot": token(bot), "chat": chat, "from": {"id": chat, "first_name": "P"}, "text": text}
         async with self._session.post(f"{self._address}/_sim/telegram/events", json=event) as response:
             response.raise_for_status()
@@ -102,11 +112,11 @@ class People:
 
         async def person(bot: int, chat: int) -> None:
             while time.perf_counter() < end:
-                if await self._say(bot, chat, 60.0) is not None and time.perf_counter() <= end:
+                if await self.say(bot, chat, 60.0) is not None and time.perf_counter() <= end:
                     result.answered += 1
 
         began = time.perf_counter()
-        await asyncio.gather(*(person(bot, chat) for bot, chat in self._chats))
+        await asyncio.gather(*(person(bot, chat) for bot, chat in self.chats))
         result.seconds = min(seconds, time.perf_counter() - began)
         return result
 
@@ -116,7 +126,7 @@ class People:
         began = time.perf_counter()
 
         async def one(bot: int, chat: int) -> None:
-            delay = await self._say(bot, chat, 30.0)
+            delay = await self.say(bot, chat, 30.0)
             if delay is not None:
                 result.answered += 1
                 result.delays.append(delay)
@@ -124,7 +134,7 @@ class People:
         pending = []
         for n in range(int(rate * seconds)):
             await asyncio.sleep(max(0.0, began + n / rate - time.perf_counter()))
-            pending.append(self._tasks.run("one", one(*self._chats[n % len(self._chats)])))
+            pending.append(self._tasks.run("one", one(*self.chats[n % len(self.chats)])))
         await asyncio.gather(*pending)
         result.seconds = time.perf_counter() - began
         return result

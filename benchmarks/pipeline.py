@@ -15,26 +15,21 @@ import statistics
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import uvloop
 
-from benchmarks.load import People, Round, token
+from benchmarks.bots import SETTINGS, connect
+from benchmarks.load import People, Round
 from benchmarks.report import Figure, at_least, at_most, show
 from tests.support.cluster import Cluster
 
 BOTS, FIRST, PEER_FIRST, ECHO_FIRST = 50, 1000, 2000, 3000
 STEADY_RATE, STEADY_SECONDS, WARM_SECONDS = 20.0, 15.0, 6.0
-SETTINGS = {
-    "TRUNKLINE_LIMITS_SENDER_PER_MINUTE": "1000000",
-    "TRUNKLINE_LIMITS_BINDINGS_PER_USER": "100",
-    "TRUNKLINE_LOG_LEVEL": "warning",
-}
 
 
 async def main(rounds: int, seconds: float, people: int) -> None:
     async with Cluster(frontends=2, durable=True, validate=False, settings=SETTINGS) as cluster:
-        await connect_bots(cluster)
+        await connect(cluster, first=FIRST, bots=BOTS)
         address = cluster.run["simulators"]["url"]
         fsync = await cluster.fetchval("SHOW fsync")
         async with peer(address, PEER_FIRST, "answer"), peer(address, ECHO_FIRST, "echo"):
@@ -46,23 +41,6 @@ async def main(rounds: int, seconds: float, people: int) -> None:
             rates = await saturated(sides, rounds, seconds)
             delays = await steady(sides, rounds)
     show("Pipeline", figures(rates, delays, fsync))
-
-
-async def connect_bots(cluster: Cluster) -> None:
-    """Fifty bots of one agent."""
-    agent = {"name": "Bench", "model": "sim-large", "tools": False}
-    agent_id = (await asked(cluster, "/api/agents", agent))["id"]
-    for n in range(BOTS):
-        binding = {"kind": "telegram", "name": f"Bot {n}", "token": token(FIRST + n), "agent_id": agent_id}
-        binding |= {"enabled": True, "accept_any": True, "confirm_accept_any": "accept any message"}
-        await asked(cluster, "/api/chats/connectors", binding)
-
-
-async def asked(cluster: Cluster, path: str, body: dict[str, Any]) -> dict[str, Any]:
-    status, answer = await cluster.api("POST", path, json=body)
-    if status not in {200, 201}:
-        raise SystemExit(f"{path} answered {status}: {answer}")
-    return dict(answer)
 
 
 @asynccontextmanager

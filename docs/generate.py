@@ -203,8 +203,9 @@ def _metric(metric: Counter | Gauge | Histogram, *, counted: bool) -> tuple[str,
 
 
 def _written() -> set[str]:
-    """The names of the metrics that some service writes."""
-    sources = (path.read_text("utf-8") for path in (HERE.parent / "services").rglob("*.py"))
+    """The names of the metrics that something writes."""
+    files = (path for folder in ("services", "shared") for path in (HERE.parent / folder).rglob("*.py"))
+    sources = (path.read_text("utf-8") for path in files)
     return {name for source in sources for name in re.findall(r"metrics\.([A-Z_]+)", source)}
 
 

@@ -68,16 +68,19 @@ def _guarded(run: Callable[[], Coroutine[Any, Any, None]], ready_fd: int | None,
 
 async def _run(part: Part, ready_fd: int | None) -> None:
     from shared.lifecycle import process
+    from shared.observe.loop import LoopWatch
 
-    interrupts = Interrupts()
+    interrupts, watch = Interrupts(), LoopWatch()
     try:
         with interrupts.breaking_off():
             await part.start()
         process.settle()
+        await watch.start()
         if not interrupts.stopped.is_set():
             _tell(ready_fd, {"facts": part.facts})
         await interrupts.stopped.wait()
     finally:
+        await watch.stop()
         await part.stop()
 
 

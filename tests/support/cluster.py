@@ -73,6 +73,11 @@ class People:
         async with self._http.delete(f"{self.url}/_sim/{path}") as response:
             assert response.status == 200, await response.text()
 
+    async def forget_faults(self, *, platform: str = "telegram") -> None:
+        """What was to happen to later calls does not."""
+        async with self._http.delete(f"{self.url}/_sim/{platform}/faults") as response:
+            assert response.status == 200, await response.text()
+
     async def post(self, path: str, body: Any) -> Any:
         async with self._http.post(f"{self.url}/_sim/{path}", json=body) as response:
             assert response.status == 200, await response.text()

@@ -83,12 +83,12 @@ class LocalCluster:
     def facts(self) -> dict[str, Any]:
         """The content of run.json."""
         frontends = [child.facts for name, child in self._children.items() if name.startswith("frontend")]
-        owner = self._children.get("owner")
+        owner = self._children["owner"].facts if "owner" in self._children else frontends[0]
         made = self._prepared
         demo = {"agent_id": made.get("agent_id"), "binding_id": made.get("binding_id")}
         return {
             "frontends": [{key: facts[key] for key in ("id", "pid", "url")} for facts in frontends],
-            "owner": {"pid": owner.facts["pid"] if owner else frontends[0]["pid"]},
+            "owner": {key: owner[key] for key in ("pid", "url")},
             "simulators": {"url": self._plan.simulators_url} if self._plan.demo else None,
             "postgres": {"dsn": self._environment.database_url},
             "nats": {"url": self._environment.nats_url},
