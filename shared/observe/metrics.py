@@ -16,6 +16,16 @@ LAST_POLL = Gauge(
     "When the last poll of this leader was completed.",
     registry=REGISTRY,
 )
+DEAF_BINDINGS = Gauge(
+    "trunkline_deaf_bindings",
+    "Connections that are on and hear nothing from their platform, over the whole cluster.",
+    registry=REGISTRY,
+)
+OLDEST_POLL = Gauge(
+    "trunkline_oldest_poll_seconds",
+    "Age of the oldest last completed poll of a connection that is on, over the whole cluster.",
+    registry=REGISTRY,
+)
 LEADER_TERM = Gauge(
     "trunkline_leader_term",
     "Term of the shards that this frontend leads; 0 when it does not.",
@@ -62,11 +72,5 @@ HTTP_REQUESTS = Counter(
     "trunkline_http_requests_total",
     "HTTP requests, by route and status class.",
     ["route", "status"],
-    registry=REGISTRY,
-)
-LOOP_DELAY = Histogram(
-    "trunkline_event_loop_delay_seconds",
-    "How late the event loop of this process comes to what is due, looked at 20 times a second.",
-    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.5, 1, 2.5, 5, 10),
     registry=REGISTRY,
 )
