@@ -74,3 +74,9 @@ HTTP_REQUESTS = Counter(
     ["route", "status"],
     registry=REGISTRY,
 )
+LOOP_DELAY = Histogram(
+    "trunkline_event_loop_delay_seconds",
+    "How late the event loop of this process comes to what is due, looked at 20 times a second.",
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.5, 1, 2.5, 5, 10),
+    registry=REGISTRY,
+)
