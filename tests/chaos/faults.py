@@ -169,6 +169,13 @@ def _platform(**fault: Any) -> "Act":
     return act
 
 
+async def _slow_previews(rack: Rack, _part: str, _seconds: float) -> None:
+    """Now and then an edit takes effect long after its answer was due, and what is sent after it takes effect first."""
+    for _ in range(6):
+        await rack.sim.fault("editMessageText", delay_ms=1500, times=1)
+        await asyncio.sleep(0.5)
+
+
 def _polls(**fault: Any) -> "Act":
     async def act(rack: Rack, _part: str, _seconds: float) -> None:
         await rack.sim.fault("getUpdates", **fault)
@@ -206,6 +213,7 @@ ACTS: dict[str, Act] = {
     "fail": _platform(status=502, body="bad gateway", times=2),
     "hang": _platform(hang=True, times=1),
     "slow down": _platform(delay_ms=1200, times=2),
+    "slow down previews of": _slow_previews,
     "lose calls of": _platform(drop="before", times=2),
     "lose replies of": _platform(drop="after", times=2),
     "hang polls of": _polls(hang=True, times=1),
