@@ -20,6 +20,7 @@ _ENGLISH: dict[str, str] = {
     "model_quota": "I cannot answer right now: the quota of this bot's owner is used up.",
     "model_too_long": "This conversation is too long for the model. Please start a new one.",
     "model_broken": "I cannot answer right now: the model server's answer broke off. Please send your message again.",
+    "model_endless": "I stopped, because the model did not come to the end of its answer. Please ask for less at once.",
     "model_not_allowed": "I cannot answer right now: this bot's owner may not use its model.",
     "model_empty": "I have no answer to that.",
     "agent_missing": "I cannot answer right now: my agent is gone. The owner of this bot has been told.",

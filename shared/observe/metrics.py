@@ -10,6 +10,11 @@ INBOUND = Counter(
 DUPLICATES = Counter(
     "trunkline_inbound_duplicates_total", "Messages that had been stored before.", registry=REGISTRY
 )
+SKIPPED = Counter(
+    "trunkline_inbound_skipped_total",
+    "Updates that were passed without a message for anybody: of kinds that nobody reads, or unreadable.",
+    registry=REGISTRY,
+)
 POLLS = Counter("trunkline_polls_total", "Completed polls, by result.", ["result"], registry=REGISTRY)
 LAST_POLL = Gauge(
     "trunkline_last_poll_timestamp_seconds",

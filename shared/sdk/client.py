@@ -3,18 +3,72 @@
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
+import structlog
 
 from shared.sdk.errors import AddonNotRunning, Bug, Deadline, Failure, OutcomeUnknown, PlatformUnavailable
-from shared.sdk.ops import OPS, UNREPEATABLE_OPS, Envelope, HealthAnswer, ToolCall, ToolResult
+from shared.sdk.ops import (
+    OPS,
+    UNREPEATABLE_OPS,
+    Envelope,
+    HealthAnswer,
+    Inbound,
+    PollResult,
+    Position,
+    ToolCall,
+    ToolResult,
+)
 from shared.sdk.unixhttp import NotConnected, ReplyLost, UnixHttp
 from shared.sdk.wire import encode, read_reply
 
+log = structlog.get_logger(__name__)
+
 #: the add-on enforces the deadline; the host waits this much longer, in seconds, for it to say so
 DEADLINE_MARGIN_SECONDS = 1.0
-_decoders = {name: msgspec.json.Decoder(result) for name, (_, result) in OPS.items()}
+
+
+class _PollAnswer(msgspec.Struct):
+    """A PollResult whose messages are read one by one."""
+
+    offset: Position
+    messages: list[msgspec.Raw] = []
+    skipped: int = 0
+    heard: bool = True
+
+
+class _Decoder(Protocol):
+    def decode(self, buf: msgspec.Raw, /) -> Any: ...
+
+
+class _PollDecoder:
+    """Reads the answer of a poll. A message that cannot be read is left out and counted: the next poll passes it.
+
+    Otherwise one message that is no text, has IDs of kilobytes or lacks a field would fail the poll for ever.
+    """
+
+    def __init__(self) -> None:
+        self._answers = msgspec.json.Decoder(_PollAnswer)
+        self._messages = msgspec.json.Decoder(Inbound)
+
+    def decode(self, buf: msgspec.Raw, /) -> PollResult:
+        answer = self._answers.decode(buf)
+        result = PollResult(answer.offset, skipped=answer.skipped, heard=answer.heard)
+        for raw in answer.messages:
+            try:
+                result.messages.append(self._messages.decode(raw))
+            except msgspec.DecodeError as problem:
+                # It names the field and what is wrong with it, never the value.
+                log.warning("inbound_skipped", problem=str(problem))
+                result.skipped += 1
+        return result
+
+
+_decoders: dict[str, _Decoder] = {
+    name: _PollDecoder() if name == "poll" else msgspec.json.Decoder(result)
+    for name, (_, result) in OPS.items()
+}
 _tool_decoder = msgspec.json.Decoder(ToolResult)
 _health_decoder = msgspec.json.Decoder(HealthAnswer)
 
@@ -52,7 +106,7 @@ class AddonClient:
         result: type[msgspec.Struct] | None = None,
     ) -> Any:
         """The result that `OPS` names for `name`; an add-on's own op needs its `result` type."""
-        decoder = msgspec.json.Decoder(result) if result is not None else _decoders[name]
+        decoder: _Decoder = msgspec.json.Decoder(result) if result is not None else _decoders[name]
         envelope = Envelope(
             msgspec.Raw(encode(args)), credential, actor, binding, dict(options or {}), deadline
         )
@@ -114,7 +168,7 @@ def _lost(write: bool, operation: str) -> Failure | None:
     return OutcomeUnknown("the add-on's answer was lost", operation=operation) if write else None
 
 
-def _decoded(decoder: msgspec.json.Decoder[Any], raw: msgspec.Raw) -> Any:
+def _decoded(decoder: _Decoder, raw: msgspec.Raw) -> Any:
     try:
         return decoder.decode(raw)
     except msgspec.DecodeError as problem:

@@ -8,9 +8,13 @@ A credential travels with the call that needs it and is not kept by the add-on (
 Unknown fields are ignored in both directions, so that host and add-on may be of different versions.
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+
+#: an ID of a platform: it is part of keys and indexes, so it is bounded where it enters
+Id = Annotated[str, msgspec.Meta(max_length=256)]
+Position = Annotated[str, msgspec.Meta(max_length=1024)]
 
 
 class Envelope(msgspec.Struct, omit_defaults=True):
@@ -27,7 +31,7 @@ class Envelope(msgspec.Struct, omit_defaults=True):
 class Person(msgspec.Struct, omit_defaults=True):
     """Who wrote. `id` decides; `handle` is an @name without the @; `name` is for display only."""
 
-    id: str
+    id: Id
     name: str = ""
     handle: str = ""
     roles: list[str] = []
@@ -57,21 +61,21 @@ class Inbound(msgspec.Struct, omit_defaults=True):
     (`sticker`, `poll`, `location`, ...). `migrated_to` says that the chat has a new ID from now on.
     """
 
-    chat: str
+    chat: Id
     sender: Person
-    id: str = ""
-    delivery_id: str = ""
-    thread: str = ""
+    id: Id = ""
+    delivery_id: Id = ""
+    thread: Id = ""
     text: str = ""
     direct: bool = False
     addressed: bool = False
-    reply_to: str = ""
-    album: str = ""
+    reply_to: Id = ""
+    album: Id = ""
     chat_name: str = ""
     link: str = ""
     files: list[FileRef] = []
     unsupported: str = ""
-    migrated_to: str = ""
+    migrated_to: Id = ""
     sent_at: float = 0.0
 
 
@@ -90,7 +94,7 @@ class PollResult(msgspec.Struct, omit_defaults=True):
     platform's, as where a link of the add-on's own brought the messages: then `HealthAnswer` tells of the link.
     """
 
-    offset: str
+    offset: Position
     messages: list[Inbound] = []
     skipped: int = 0
     heard: bool = True
@@ -130,7 +134,7 @@ class SendArgs(msgspec.Struct, omit_defaults=True):
 class Sent(msgspec.Struct, omit_defaults=True):
     """The platform's ID of the new message."""
 
-    id: str
+    id: Id
 
 
 class EditArgs(msgspec.Struct, omit_defaults=True):

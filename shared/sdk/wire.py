@@ -1,5 +1,6 @@
 """How results and failures look as JSON between host and add-on; both ends read this one place."""
 
+import json
 from typing import Any
 
 import msgspec
@@ -38,6 +39,18 @@ class _Reply(msgspec.Struct):
 _reply_decoder = msgspec.json.Decoder(_Reply)
 
 
+def repaired(body: bytes) -> bytes:
+    """The same JSON with a mark for what is no text: half a surrogate pair makes all of it unreadable otherwise.
+
+    Raises ValueError for what is no JSON at all.
+    """
+    try:
+        value = json.loads(body.decode("utf-8", "replace"))
+    except RecursionError:
+        raise ValueError("the JSON is nested too deeply") from None
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+
+
 def encode(value: Any) -> bytes:
     return _encoder.encode(value)
 
@@ -61,9 +74,16 @@ def read_reply(body: bytes) -> msgspec.Raw:
     Raises the Failure that `body` carries, and Bug for anything that is no reply.
     """
     try:
-        reply = _reply_decoder.decode(body)
-    except msgspec.DecodeError:
+        reply = _decoded(body)
+    except ValueError:
         raise Bug("the other side answered with something that is no reply") from None
     if reply.error is not None:
         raise WireFailure(reply.error.code, reply.error.message, reply.error.data).raised()
     return reply.result
+
+
+def _decoded(body: bytes) -> _Reply:
+    try:
+        return _reply_decoder.decode(body)
+    except msgspec.DecodeError:
+        return _reply_decoder.decode(repaired(body))

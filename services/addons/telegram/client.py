@@ -14,6 +14,7 @@ from services.addons.telegram.api import Reply, SentMessage, User, WebhookInfo
 from services.addons.telegram.refusals import failure_of, is_settled, unanswered
 from shared.sdk.addon import Secret
 from shared.sdk.errors import Failure, PlatformRefused, PlatformUnavailable
+from shared.sdk.wire import repaired
 
 BASE_ADDRESS = "https://api.telegram.org"
 #: seconds to reach the platform; how long an answer may take is the deadline of the call
@@ -98,10 +99,10 @@ class BotClient:
         """
         status, body, retry_after = await self._exchange(method, params)
         try:
-            reply = _replies.decode(body)
+            reply = _decoded(body)
             if reply.ok and status == 200:
                 return msgspec.json.decode(reply.result, type=kind)
-        except msgspec.DecodeError:
+        except ValueError:
             # A front server answers with HTML; then only the status says something.
             reply = Reply()
         if status == 200 and not reply.error_code:
@@ -125,3 +126,11 @@ class BotClient:
         except (aiohttp.ClientError, OSError):
             failure = unanswered(method)
         raise failure
+
+
+def _decoded(body: bytes) -> Reply:
+    """Raises ValueError for what is no JSON. One message that is no text must not hide the others."""
+    try:
+        return _replies.decode(body)
+    except msgspec.DecodeError:
+        return _replies.decode(repaired(body))

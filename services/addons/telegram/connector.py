@@ -1,5 +1,6 @@
 """The connector ops of Telegram, in the host's terms."""
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -33,6 +34,8 @@ log = structlog.get_logger(__name__)
 
 _updates = msgspec.json.Decoder(Update)
 _update_ids = msgspec.json.Decoder(UpdateId)
+#: finds the ID of an update that is no proper JSON, as with bytes that are no text
+_UPDATE_ID = re.compile(rb'"update_id"\s*:\s*(\d{1,18})')
 #: the address of every message is text already; a card of its first link would only repeat it
 _NO_PREVIEW = {"is_disabled": True}
 
@@ -59,7 +62,7 @@ async def open_telegram(surroundings: Surroundings) -> AsyncIterator[Telegram]:
 
 
 async def poll(call: Call, args: PollArgs) -> PollResult:
-    """One long poll. An update that cannot be read is counted, logged and confirmed, so that none can block."""
+    """One long poll. Whatever is wrong with an update, it is counted, logged and confirmed, so that none can block."""
     client = _client(call)
     bot = await _bot(call.state, client)
     updates = await client.get_updates(
@@ -70,7 +73,7 @@ async def poll(call: Call, args: PollArgs) -> PollResult:
     result = PollResult(offset=args.offset)
     for raw in updates:
         update_id, message = _read(raw, bot)
-        result.offset = str(update_id + 1)
+        result.offset = _after(update_id, result.offset)
         if message is None:
             result.skipped += 1
         else:
@@ -146,14 +149,32 @@ async def _bot(state: Telegram, client: BotClient) -> Bot:
     return Bot(client.bot_id, state.names[client.bot_id])
 
 
-def _read(raw: msgspec.Raw, bot: Bot) -> tuple[int, Inbound | None]:
+def _read(raw: msgspec.Raw, bot: Bot) -> tuple[int | None, Inbound | None]:
+    """The ID and the message of an update, None for what cannot be read."""
     try:
         update = _updates.decode(raw)
-    except msgspec.ValidationError as problem:
-        update_id = _update_ids.decode(raw).update_id
-        log.warning("update_skipped", update_id=update_id, problem=str(problem))
+        return update.update_id, inbound_of(update, bot)
+    except Exception as problem:  # noqa: BLE001 - foreign data: none of it may fail the poll again and again
+        update_id = _id_of(raw)
+        # Of our own errors only the kind is told: their text could hold the message's.
+        said = str(problem) if isinstance(problem, msgspec.MsgspecError) else ""
+        log.warning("update_skipped", update_id=update_id, problem=type(problem).__name__, said=said)
         return update_id, None
-    return update.update_id, inbound_of(update, bot)
+
+
+def _id_of(raw: msgspec.Raw) -> int | None:
+    try:
+        return _update_ids.decode(raw).update_id
+    except msgspec.DecodeError:
+        found = _UPDATE_ID.search(bytes(raw))
+        return int(found[1]) if found else None
+
+
+def _after(update_id: int | None, offset: str) -> str:
+    """What confirms an update; one without a readable ID is the next in sequence, as Telegram numbers them."""
+    if update_id is not None:
+        return str(update_id + 1)
+    return str(int(offset) + 1) if offset else ""
 
 
 def _place(chat: str, thread: str = "") -> dict[str, Any]:

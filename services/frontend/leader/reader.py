@@ -20,6 +20,7 @@ from shared.carrier import operations as ops
 from shared.config.sections import Poll as PollSettings
 from shared.domain.errors import (
     AddonNotRunning,
+    Bug,
     CallerFenced,
     Failure,
     OwnerFenced,
@@ -105,6 +106,11 @@ class Reader:
             await self._pause()
         except Failure as failure:
             await self._failed(failure)
+        except Exception:
+            log.exception("poll_failed", binding=self._binding.binding_id)
+            self._link.failed(Bug.code, self._means.clock())
+            self._stale = True
+            await self._pause()
         return False
 
     async def _read_once(self) -> None:
@@ -117,6 +123,7 @@ class Reader:
         self._link.completed(now, heard=result.heard)
         self._means.on_poll()
         metrics.POLLS.labels("messages" if result.messages else "empty").inc()
+        metrics.SKIPPED.inc(result.skipped)
         if result.messages or result.offset != self._cursor.position:
             if not self._term.trusted:
                 raise CallerFenced("the term ended while the poll was out")

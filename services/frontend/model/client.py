@@ -1,5 +1,6 @@
 """One streamed chat completion. A failed connection is tried again; a request that was sent never is."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -43,18 +44,23 @@ class ModelClient:
     async def complete(
         self, request: Mapping[str, Any], on_text: Callable[[str], None] | None = None
     ) -> Reply:
-        """Ask for one reply. `request` holds model, messages and tools; `on_text` hears the visible text so far."""
+        """Ask for one reply. `request` holds model, messages and tools; `on_text` hears the visible text so far.
+
+        A reply that does not come to its end in `total_seconds` is broken off, however steadily it flows.
+        """
         assembler = Assembler(on_text)
         body = msgspec.json.encode({**request, "stream": True, "stream_options": {"include_usage": True}})
+        limit = asyncio.timeout(self._settings.total_seconds)
         try:
-            response = await self._post("/chat/completions", body)
-            async with response:
+            async with limit, await self._post("/chat/completions", body) as response:
                 await self._read(response, assembler)
         except ModelProblem as problem:
             raise self._without_key(problem) from None
         except aiohttp.ClientConnectorError as problem:
             raise ModelProblem("model_unreachable", type(problem).__name__) from None
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as problem:
+            if limit.expired():
+                raise ModelProblem("model_endless", f"over {self._settings.total_seconds:g} s") from None
             raise ModelProblem("model_broken", type(problem).__name__) from None
         return assembler.reply()
 

@@ -2,8 +2,12 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
+from services.frontend.turns.admission import admit
+from shared.config.sections import Limits
+from shared.domain.records import Lane
 from shared.sdk.ops import Inbound, Person
 from shared.store import Database, cursors, intake
 from shared.store.cursors import Cursor
@@ -123,3 +127,28 @@ async def test_names_that_hold_a_null_character_stop_no_poll(store: Database) ->
     stored = await intake.store_poll(store, START, term=1, position="2", messages=[message])
     assert (stored.new, stored.chats) == (1, ("5001",))
     assert await rows(store) == ["m:1"]
+
+
+async def test_ids_as_long_as_they_may_be_fit_every_key(store: Database) -> None:
+    """In characters that take most room, and that no compression makes shorter."""
+    ids = ["".join(chr(0x20000 + (n * n * 7 + n * k) % 40000) for n in range(256)) for k in (1, 3, 5, 11)]
+    assert all(len(each.encode()) == 1024 for each in ids)
+    await claimed(store, 1)
+    message = Inbound(chat=ids[0], sender=Person(ids[1]), id=ids[2], thread=ids[3], text="hi", direct=True)
+    assert msgspec.convert(msgspec.to_builtins(message), Inbound) == message
+    assert (await intake.store_poll(store, START, term=1, position="2", messages=[message])).new == 1
+    async with store.transaction() as connection:
+        outcomes = await admit(
+            connection,
+            [Lane("bnd_1", ids[0])],
+            holder="f",
+            limits=Limits(),
+            claim=True,
+            history=9,
+            taken=_nobody,
+        )
+    assert [len(outcome.started) for outcome in outcomes.values()] == [1]
+
+
+def _nobody(*_: object) -> None:
+    """Nobody asks."""
