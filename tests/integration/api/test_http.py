@@ -1,5 +1,6 @@
 """What holds for every route: bodies, errors, headers, the description, and who may call."""
 
+import re
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,7 +16,7 @@ from tests.support.proxy import Relay
 async def test_every_route_is_closed_without_a_sign_in(api: Running) -> None:
     nobody = api.client()
     for route in ROUTES:
-        path = route.path.replace("{id}", "x").replace("{sender}", "x")
+        path = re.sub(r"\{\w+\}", "x", route.path)
         body: Any = None if route.body is None else {}
         status, answer = await nobody.call(route.method, path, body)
         if route.authority != "anyone":
@@ -26,7 +27,7 @@ async def test_every_administrators_route_is_closed_to_others(api: Running) -> N
     bob = await api.person("Bob", "chats", "agents", "connectors", "addons")
     for route in ROUTES:
         if route.authority == "admin":
-            path = route.path.replace("{id}", "x")
+            path = re.sub(r"\{\w+\}", "x", route.path)
             body: Any = None if route.body is None else {}
             assert (await bob.refused(403, route.method, path, body))["type"] == "permission_error"
 
