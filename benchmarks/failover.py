@@ -57,7 +57,8 @@ async def silence(cluster: Cluster, sim: People, chat: int, kind: signal.Signals
     places = [chat + 1] if kind == signal.SIGTERM else [chat, chat + 1]
     reactions = [reaction(sim, place, calls, began) for place in places]
     later = max(await asyncio.gather(*reactions))
-    await sim.answer("slow answer", chat=chat, timeout=30)
+    # Its turn is at an end, whether it has read what was said meanwhile or not.
+    await until_idle(cluster, chat)
     if kind == signal.SIGSTOP:
         # Only now may it go on: it must find itself replaced. Then it is ended, so that rounds are alike.
         os.kill(leader["pid"], signal.SIGCONT)

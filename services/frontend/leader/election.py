@@ -33,7 +33,7 @@ class Term:
         self.shard = shard
         self.number = lease.term
         self.lost = asyncio.Event()
-        self.won_at = self.owner_seen_at = time.monotonic()
+        self.owner_seen_at = time.monotonic()
 
     @property
     def trusted(self) -> bool:

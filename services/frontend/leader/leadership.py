@@ -28,8 +28,6 @@ log = structlog.get_logger(__name__)
 
 #: looks that a shard may be without a leader before somebody takes it whom the spread does not give it to
 PATIENCE = 2
-#: renewals that a leader keeps a shard at least, so that a wrong view cannot pass it round and round
-TENURE = 2
 #: longest time in seconds to say that this frontend stops to lead
 FAREWELL = 0.5
 
@@ -72,6 +70,8 @@ class Leadership:
         self._session: asyncpg.Connection | None = None
         #: shard -> since when this frontend has seen it without a leader
         self._unled: dict[int, float] = {}
+        #: until when nothing is handed over, because somebody did not take what was given to it
+        self._keep_until = 0.0
 
     @property
     def terms(self) -> dict[int, int]:
@@ -134,7 +134,10 @@ class Leadership:
                     self._hand_over(election)
             elif election.shard in seen.led:
                 self._unled.pop(election.shard, None)
-            elif ready and (ours or self._patience_is_over(election.shard)):
+            elif ready and ours:
+                self._try(election)
+            elif ready and self._patience_is_over(election.shard):
+                self._keep_until = time.monotonic() + self._settings.abstain_seconds
                 self._try(election)
 
     async def _read(self, ready: bool) -> Standing:
@@ -168,10 +171,10 @@ class Leadership:
 
     def _hand_over(self, election: Election) -> None:
         """Give back what is another's; its own patience with that shard begins later than that of the others."""
-        term = election.term
-        if term is not None and time.monotonic() - term.won_at >= TENURE * self._settings.renew_seconds:
-            log.info("leadership_handed_over", shard=election.shard, term=term.number)
-            self._unled[election.shard] = time.monotonic() + PATIENCE * self._settings.try_seconds
+        now = time.monotonic()
+        if election.term is not None and now >= self._keep_until:
+            log.info("leadership_handed_over", shard=election.shard, term=election.term.number)
+            self._unled[election.shard] = now + PATIENCE * self._settings.try_seconds
             election.hand_over()
 
     async def _close_session(self) -> None:

@@ -1,0 +1,126 @@
+"""Shards in one process: who comes gets a share, who goes leaves it, and nothing stays unled because of a wrong view."""
+
+from collections import Counter
+from itertools import count
+from zlib import crc32
+
+from shared.store import leadership, leases
+from shared.store.presence import Presence
+from tests.support.rig import Bot, Rig, rig
+from tests.support.until import until_answer
+
+SHARDS = 4
+
+
+def shard_of(bot: Bot) -> int:
+    return crc32(bot.binding.encode()) % SHARDS
+
+
+async def bots(path: Rig) -> dict[int, Bot]:
+    """One bot in each shard."""
+    found: dict[int, Bot] = {}
+    for _ in count():
+        bot = await path.bot()
+        found[shard_of(bot)] = bot
+        if len(found) == SHARDS:
+            break
+    return found
+
+
+async def led(path: Rig) -> dict[int, str]:
+    """Shard -> who leads it now."""
+    seen = await leadership.standing(path.database, takeover_seconds=60.0)
+    return seen.led
+
+
+async def shares(path: Rig, *expected: int) -> dict[int, str]:
+    """Wait until the frontends lead so many shards each, in any order; shard -> leader."""
+
+    async def balanced() -> dict[int, str]:
+        found = await led(path)
+        ours = Counter(found.values())
+        counts = sorted(ours[replica.id] for replica in path.replicas)
+        return found if counts == sorted(expected) else {}
+
+    found: dict[int, str] = await until_answer(balanced, within=10)
+    return found
+
+
+async def all_answer(path: Rig, bots: dict[int, Bot], text: str) -> None:
+    for bot in bots.values():
+        await path.says(bot, 5001, text)
+    for bot in bots.values():
+        await path.answer(bot, 5001, f"You said: {text}")
+
+
+async def terms(path: Rig) -> dict[int, int]:
+    return {row.shard: row.term for row in await leases.read(path.database, "leader")}
+
+
+async def renewed_again(path: Rig) -> None:
+    """Wait until every lease was renewed three times, by when each frontend has looked many times."""
+    since = await path.database.fetchval("SELECT clock_timestamp()")
+    seconds = 3 * path.settings.leader.renew_seconds
+    query = "SELECT min(renewed_at) > $1::timestamptz + make_interval(secs => $2) FROM leases WHERE name = 'leader'"
+    await path.eventually(query, since, seconds)
+
+
+async def test_who_comes_gets_a_share_and_who_goes_leaves_it_to_the_others(database_url: str) -> None:
+    async with rig(database_url, poll={"shards": SHARDS, "wait_seconds": 2.0}) as path:
+        ours = await bots(path)
+        await shares(path, 4)
+        await all_answer(path, ours, "one frontend")
+        alone = await terms(path)
+        await path.add_frontend()
+        two = await shares(path, 2, 2)
+        assert sum((await terms(path)).values()) == sum(alone.values()) + 2, "only two shards changed hands"
+        await all_answer(path, ours, "two frontends")
+        newest = await path.add_frontend()
+        three = await shares(path, 1, 1, 2)
+        assert sum(two[shard] != three[shard] for shard in range(SHARDS)) == 1
+        await all_answer(path, ours, "three frontends")
+        await path.stop_frontend(newest)
+        left = await shares(path, 2, 2)
+        assert all(left[shard] == three[shard] for shard in range(SHARDS) if three[shard] != newest.id)
+        await all_answer(path, ours, "two again")
+
+
+async def test_the_poll_of_a_binding_moves_with_its_shard(database_url: str) -> None:
+    async with rig(database_url, poll={"shards": SHARDS, "wait_seconds": 2.0}) as path:
+        ours = await bots(path)
+        before = await shares(path, 4)
+        await path.add_frontend()
+        after = await shares(path, 2, 2)
+        await all_answer(path, ours, "hello")
+        numbers = await terms(path)
+        for shard, bot in ours.items():
+            written = await path.database.fetchval(
+                "SELECT term FROM binding_cursor WHERE binding_id = $1", bot.binding
+            )
+            assert written == numbers[shard] == (1 if before[shard] == after[shard] else 2)
+
+
+async def test_the_only_shard_stays_where_it_is_when_others_come(database_url: str) -> None:
+    async with rig(database_url) as path:
+        leader = await path.leader()
+        for _ in range(2):
+            await path.add_frontend()
+        await renewed_again(path)
+        assert await led(path) == {0: leader.id}
+        assert await terms(path) == {0: 1}
+
+
+async def test_a_shard_given_to_one_that_never_takes_it_is_led_by_another_that_keeps_it(
+    database_url: str,
+) -> None:
+    async with rig(database_url, frontends=0, poll={"shards": 2, "wait_seconds": 2.0}) as path:
+        idle = Presence(path.database, frontend="idle", version="1", lease_seconds=60.0)
+        await idle.enter()
+        await leadership.stand(path.database, "idle", candidate=True)
+        only = await path.add_frontend()
+        await shares(path, 2)
+        numbers = await terms(path)
+        await renewed_again(path)
+        assert await led(path) == {0: only.id, 1: only.id}
+        assert await terms(path) == numbers
+        await idle.leave()
