@@ -1,10 +1,11 @@
 """Locks and terms: who leads, who has lost the lead, and who may end a session that says nothing any more."""
 
+import asyncio
 import contextlib
 
 import asyncpg
 
-from shared.store import Database, StoreUnavailable, leases
+from shared.store import Database, StoreUnavailable, leadership, leases
 from shared.store.leases import KEY_CHATS_CONNECTORS, Lease, Timing
 from tests.support.until import until_answer
 
@@ -98,6 +99,69 @@ async def test_a_session_lock_alone_is_not_enough_where_the_lease_counts(
     assert not await leases.renew_term(store, "leader", "a", 1)
     await second.close()
     await first.close()
+
+
+async def test_no_two_of_many_that_try_together_win_the_same_term(store: Database, other: Database) -> None:
+    clock = Clock()
+    tried = [lease(store if n % 2 else other, f"f{n}", clock, 60) for n in range(6)]
+    won: list[int] = []
+    for round_ in range(8):
+        await asyncio.gather(*(each.try_acquire() for each in tried))
+        (winner,) = (each for each in tried if each.term)
+        won.append(winner.term)
+        if round_ % 2:
+            await winner.release()
+        else:
+            await store.execute("SELECT pg_terminate_backend(backend_pid, 1000) FROM leases")
+            await winner.lose()
+    assert won == list(range(1, 9))
+    for each in tried:
+        await each.close()
+
+
+async def test_an_older_term_renews_and_releases_nothing_of_a_newer_one_of_the_same_holder(
+    store: Database, other: Database
+) -> None:
+    clock = Clock()
+    old, new = lease(store, "a", clock), lease(other, "a", clock)
+    await old.try_acquire()
+    await store.execute("SELECT pg_terminate_backend(backend_pid, 1000) FROM leases")
+    assert await new.try_acquire()
+    before = await store.fetchrow("SELECT * FROM leases")
+    assert not await leases.renew_term(store, "leader", "a", old.term)
+    await old.release()
+    assert await store.fetchrow("SELECT * FROM leases") == before
+    assert await new.renew()
+    await new.close()
+
+
+async def test_each_shard_has_terms_of_its_own(store: Database, other: Database) -> None:
+    timing = Timing(0.1, 0.2, 60.0)
+    shards = [
+        Lease(db, name="leader", shard=n, lock=(KEY_CHATS_CONNECTORS, n), holder=f"f{n}", timing=timing)
+        for n, db in enumerate([store, other])
+    ]
+    for each in shards:
+        assert await each.try_acquire()
+    await shards[0].release()
+    assert await shards[0].try_acquire()
+    assert [each.term for each in shards] == [2, 1]
+    assert await shards[1].renew()
+    seen = await leadership.standing(store, takeover_seconds=60.0)
+    assert (seen.led, seen.last) == ({0: "f0", 1: "f1"}, {})
+    await shards[1].close()
+    seen = await leadership.standing(store, takeover_seconds=60.0)
+    assert (seen.led, seen.last) == ({0: "f0"}, {1: "f1"})
+    await shards[0].close()
+
+
+async def test_a_silent_leader_is_seen_as_none(store: Database) -> None:
+    held = lease(store, "a", Clock())
+    await held.try_acquire()
+    await store.execute("UPDATE leases SET renewed_at = clock_timestamp() - interval '5 seconds'")
+    assert (await leadership.standing(store, takeover_seconds=4.0)).led == {}
+    assert (await leadership.standing(store, takeover_seconds=60.0)).led == {0: "a"}
+    await held.close()
 
 
 async def test_no_lock_is_left_behind(store: Database, other: Database) -> None:

@@ -1,10 +1,11 @@
 """Which frontends are alive: the lock falls with the session, the lease with time."""
 
 import contextlib
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from shared.store import Database, StoreUnavailable, presence, turns
+from shared.store import Database, StoreUnavailable, leadership, presence, turns
 from shared.store.presence import Presence
 from tests.support.until import until_answer
 
@@ -41,6 +42,31 @@ async def test_a_frontend_lives_while_it_holds_its_lock_and_renews_its_lease(sto
     assert await alive(store) == {"f1": True}
     await here.leave()
     assert await alive(store) == {}
+
+
+async def test_a_frontend_is_a_candidate_when_it_says_so_and_lives(store: Database) -> None:
+    async def candidates() -> frozenset[str]:
+        return (await leadership.standing(store, takeover_seconds=60.0)).candidates
+
+    here = of(store, "f1")
+    await here.enter()
+    assert await candidates() == frozenset()
+    await leadership.stand(store, "f1", candidate=True)
+    assert await candidates() == {"f1"}
+    await store.execute("UPDATE frontends SET lease_until = now() - interval '1 second'")
+    assert await candidates() == frozenset(), "it stands still"
+    await here.beat()
+    assert await candidates() == {"f1"}
+    await end_session(store)
+    await until_answer(lambda: gone(candidates))
+    successor = of(store, "f1")
+    await successor.enter()
+    assert await candidates() == frozenset(), "the next process of this name has not said so yet"
+    await successor.leave()
+
+
+async def gone(candidates: Callable[[], Awaitable[frozenset[str]]]) -> bool:
+    return not await candidates()
 
 
 async def test_turns_of_a_lost_session_are_orphans_until_the_next_beat(store: Database) -> None:

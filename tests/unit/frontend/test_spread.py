@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Mapping
 from random import Random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,16 +87,17 @@ def test_the_only_shard_of_one_that_is_gone_is_not_given_to_it_again(candidates:
     assert spread(1, candidates, {}, {0: candidates[0]})[0] != candidates[0]
 
 
-@pytest.mark.parametrize(
-    ("led", "expected"),
-    [
-        ({}, {0: "a", 1: "a", 2: "b", 3: "c"}),
-        ({0: "a", 1: "a", 2: "a", 3: "a"}, {0: "a", 1: "a", 2: "b", 3: "c"}),
-        ({0: "c", 1: "c", 2: "b", 3: "gone"}, {0: "c", 1: "c", 2: "b", 3: "a"}),
-    ],
-)
-def test_four_shards_on_three_frontends(led: dict[int, str], expected: dict[int, str]) -> None:
-    assert spread(4, ["c", "a", "b"], led, {}) == expected
+def test_four_shards_as_the_page_on_leadership_tells_it() -> None:
+    led = spread(4, "a", {}, {})
+    assert led == {0: "a", 1: "a", 2: "a", 3: "a"}
+    led = spread(4, "ab", led, {})
+    assert led == {0: "a", 1: "a", 2: "b", 3: "b"}
+    led = spread(4, "abc", led, {})
+    assert led == {0: "a", 1: "a", 2: "b", 3: "c"}
+    led = spread(4, "bc", {2: "b", 3: "c"}, {0: "a", 1: "a"})
+    assert led == {0: "b", 1: "c", 2: "b", 3: "c"}
+    led = spread(4, "abc", led, {})
+    assert led == {0: "b", 1: "c", 2: "b", 3: "a"}
 
 
 def test_nobody_leads_where_nobody_is() -> None:
