@@ -99,10 +99,6 @@ async def silences(sim: People, posted: list[tuple[int, float]]) -> list[float]:
     for call in await sim.calls():
         if "chat" in call:
             at.setdefault(call["chat"], []).append(call["at"])
-    if os.environ.get("DBG"):
-        import json
-        slow = [(round(next(w for w in at[c] if w >= m) - m, 3), c, m) for c, m in posted]
-        for row in sorted(slow)[-25:]: print(row)
     return [next(when for when in at[chat] if when >= moment) - moment for chat, moment in posted]
 
 
