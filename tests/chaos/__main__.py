@@ -71,9 +71,9 @@ async def _campaign(seeds: list[int], racks: int, *, keep: bool) -> int:
     tree, waiting = sources(), list(reversed(seeds))
     RESULTS.parent.mkdir(exist_ok=True)
 
-    async def work() -> None:
+    async def work(shards: int) -> None:
         while waiting:
-            async with rack() as made:
+            async with rack(shards=shards) as made:
                 await made.mended()
                 bots = await workload.make_bots(made)
                 for _ in range(min(FRESH_RACK, len(waiting))):
@@ -87,8 +87,8 @@ async def _campaign(seeds: list[int], racks: int, *, keep: bool) -> int:
 
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(racks, len(seeds))):
-                group.create_task(work())
+            for number in range(min(racks, len(seeds))):
+                group.create_task(work(1 + 2 * (number % 2)))
     except* Exception as problems:
         for problem in problems.exceptions:
             print(f"the harness failed: {problem!r}", file=sys.stderr)

@@ -242,15 +242,23 @@ def doubts_are_shown_and_explained(evidence: Evidence) -> Iterator[Violation]:
                 yield _about(
                     chat, row, "hidden", f"delivery {row['id']} is {row['state']} and its owner is not told"
                 )
+            told = chat.binding in evidence.notified or row["purpose"] == "working"
+            if row["state"] in DOUBTFUL and not told:
+                yield _about(
+                    chat, row, "hidden", f"delivery {row['id']} is {row['state']} without a notification"
+                )
             if row["state"] == "unknown" and not explained:
                 yield _about(chat, row, "doubtful", f"delivery {row['id']} is unknown without any cause")
 
 
 def no_stale_leader_wrote(evidence: Evidence) -> Iterator[Violation]:
-    """Positions only grow, and after a leader has claimed a cursor no older one stores for it."""
+    """Positions only grow, nothing is confirmed that is not stored, and no leader stores after a newer one's claim."""
     for binding, (was, now) in evidence.positions.items():
         if now < was:
             yield Violation("stale", f"the position of {binding} went from {was} back to {now}")
+    for binding, offset in evidence.polls:
+        if offset > evidence.positions.get(binding, (0, offset))[1]:
+            yield Violation("lost", f"{binding} confirmed {offset} to the platform, and less is stored")
     claimed = {row["binding_id"]: row for row in evidence.cursors}
     for chat in evidence.chats:
         cursor = claimed.get(chat.binding)

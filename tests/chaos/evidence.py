@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.rack import Rack
-from tests.chaos.workload import Step
+import msgspec
 
-Row = Mapping[str, Any]
+from tests.chaos.rack import Rack
+from tests.chaos.workload import Bot, Step
+
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +34,10 @@ class Chat:
     id: str
     said: Sequence[Step]
     seen: Sequence[Seen]
-    inbound: Sequence[Row] = ()
-    messages: Sequence[Row] = ()
-    turns: Sequence[Row] = ()
-    deliveries: Sequence[Row] = ()
+    inbound: list[Row] = field(default_factory=list)
+    messages: list[Row] = field(default_factory=list)
+    turns: list[Row] = field(default_factory=list)
+    deliveries: list[Row] = field(default_factory=list)
     unread: bool = False
 
 
@@ -50,20 +52,21 @@ class Event:
 
 @dataclass(slots=True)
 class Evidence:
-    """All that the checker reads. `asked` are the texts of the model's requests, `polls` (bot, offset) as they came.
+    """All that the checker reads. `asked` are the texts of the model's requests, `polls` (binding, offset) as they came.
 
     `effects` counts what the write tool did for each operation; `listed` are the doubtful deliveries that the owner of
-    the binding is shown. `positions` are read positions before and after.
+    the binding is shown, and `notified` the bindings about which their owner has a notification. `positions` are read positions before and after.
     """
 
     seed: int
     chats: list[Chat]
     asked: str = ""
-    operations: Sequence[Row] = ()
+    operations: list[Row] = field(default_factory=list)
     effects: Counter[str] = field(default_factory=Counter)
     listed: frozenset[int] = frozenset()
+    notified: frozenset[str] = frozenset()
     polls: Sequence[tuple[str, int]] = ()
-    cursors: Sequence[Row] = ()
+    cursors: list[Row] = field(default_factory=list)
     positions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
 
@@ -93,14 +96,15 @@ async def collect(
     rack: Rack, seed: int, steps: Sequence[Step], start: Before, events: list[Event]
 ) -> Evidence:
     """Read everything, once nothing moves any more."""
-    places = sorted({(step.bot.binding, step.bot.token, step.chat) for step in steps})
+    places = {step.chat: step.bot for step in steps}
     chats = [
-        Chat(binding, str(chat), [s for s in steps if s.chat == chat], await _seen(rack, token, chat))
-        for binding, token, chat in places
+        Chat(bot.binding, str(chat), [s for s in steps if s.chat == chat], await _seen(rack, bot, chat))
+        for chat, bot in sorted(places.items())
     ]
     await _add_rows(rack, chats)
     calls = await rack.sim.calls("model", since=start.model)
     polls = await rack.sim.calls(since=start.telegram)
+    polled = {bot.token.partition(":")[0]: bot.binding for bot in places.values()}
     after = await _positions(rack)
     turns = [row["id"] for chat in chats for row in chat.turns]
     bindings = sorted({chat.binding for chat in chats})
@@ -108,13 +112,19 @@ async def collect(
         seed,
         chats,
         asked="\n".join(str(call["params"].get("messages")) for call in calls),
-        operations=await rack.fetch("SELECT * FROM operations WHERE turn_id = ANY($1::bigint[])", turns),
+        operations=await _rows(rack, "SELECT * FROM operations WHERE turn_id = ANY($1::bigint[])", turns),
         effects=_effects(rack.folder.path),
         listed=frozenset([id_ for binding in bindings for id_ in await _listed(rack, binding)]),
+        notified=frozenset(
+            row["binding_id"] for row in await rack.fetch("SELECT DISTINCT binding_id FROM notifications")
+        ),
         polls=[
-            (str(c["bot"]), int(c["params"].get("offset") or 0)) for c in polls if c["method"] == "getUpdates"
+            (polled[str(c["bot"])], int(c["params"].get("offset") or 0))
+            for c in polls
+            if c["method"] == "getUpdates" and str(c["bot"]) in polled
         ],
-        cursors=await rack.fetch(
+        cursors=await _rows(
+            rack,
             "SELECT *, extract(epoch FROM claimed_at)::float8 AS claimed FROM binding_cursor "
             "WHERE binding_id = ANY($1::text[])",
             bindings,
@@ -124,13 +134,34 @@ async def collect(
     )
 
 
-async def _seen(rack: Rack, token: str, chat: int) -> list[Seen]:
-    page = await rack.sim.get("telegram/messages", chat=chat, bot=token)
+async def _seen(rack: Rack, bot: Bot, chat: int) -> list[Seen]:
+    if bot.kind == "probe-push":
+        return _seen_at_probe(rack, bot.binding, str(chat))
+    page = await rack.sim.get("telegram/messages", chat=chat, bot=bot.token)
     return [
         Seen(str(m["id"]), m["from_bot"], m["text"], m["at"], m.get("edited_at") or 0.0)
         for m in page["messages"]
         if not m["deleted"]
     ]
+
+
+def _seen_at_probe(rack: Rack, binding: str, chat: str) -> list[Seen]:
+    """What people wrote there, and the messages of the bot as they look at last."""
+    seen = [
+        Seen(message.id, from_bot=False, text=message.text, at=at)
+        for at, where, message in rack.arrived
+        if where == binding and message.chat == chat
+    ]
+    first: dict[str, float] = {}
+    last: dict[str, Seen] = {}
+    journal = rack.probe_data / "shown.jsonl"
+    for line in journal.read_bytes().splitlines() if journal.exists() else ():
+        shown = msgspec.json.decode(line)
+        message = shown["message"]
+        if shown["binding"] == binding and message["chat"] == chat:
+            at = first.setdefault(message["id"], shown["at"])
+            last[message["id"]] = Seen(message["id"], True, message["text"], at, shown["at"])
+    return sorted([*seen, *last.values()], key=lambda one: one.at)
 
 
 _ROWS = {
@@ -145,6 +176,10 @@ _ROWS = {
     "deliveries": """SELECT *, extract(epoch FROM coalesce(finished_at, planned_at))::float8 AS at FROM deliveries
         WHERE binding_id = ANY($1::text[]) AND platform_chat = ANY($2::text[]) ORDER BY seq""",
 }
+
+
+async def _rows(rack: Rack, query: str, *args: Any) -> list[Row]:
+    return [dict(row) for row in await rack.fetch(query, *args)]
 
 
 async def _add_rows(rack: Rack, chats: list[Chat]) -> None:

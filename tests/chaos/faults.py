@@ -71,7 +71,9 @@ def _explains(landed: Landed) -> bool:
 async def part_of(rack: Rack, target: str) -> str:
     """The part that has a role now."""
     if target == "leader":
-        holder = await rack.fetchval("SELECT holder FROM leases WHERE name = 'leader' ORDER BY shard LIMIT 1")
+        holder = await rack.fetchval(
+            "SELECT holder FROM leases WHERE name = 'leader' ORDER BY random() LIMIT 1"
+        )
         return rack.named(holder or "") or "frontend-1"
     if target == "holder":
         holder = await rack.fetchval(

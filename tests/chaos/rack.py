@@ -21,12 +21,14 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import asyncpg
+import msgspec
 import psutil
 
 from services.cli.local.cluster import LocalCluster
 from services.cli.local.folder import DataFolder
 from services.cli.local.plan import Environment, Plan
 from shared.config import Settings
+from shared.sdk.ops import Inbound
 from tests.chaos.gate import Gatekeeper
 from tests.support.cluster import People
 from tests.support.proxy import Relay
@@ -72,10 +74,11 @@ class Wiring(Environment):
 
     relays: dict[str, Relay] = field(default_factory=dict)
     gate: Path = Path()
+    shards: int = 1
     tree: Path | None = None
 
     def everyone(self) -> dict[str, str]:
-        made = Environment.everyone(self) | SHORT
+        made = Environment.everyone(self) | SHORT | {"TRUNKLINE_POLL_SHARDS": str(self.shards)}
         return made | ({"PYTHONPATH": str(self.tree)} if self.tree else {})
 
     def frontend(self, number: int, port: int) -> dict[str, str]:
@@ -107,8 +110,10 @@ class Wiring(Environment):
 class Rack:
     """Use `async with rack(...)`. Processes are named as their children: `frontend-1`, `owner` ..."""
 
-    def __init__(self, home: Path, frontends: int, tree: Path | None) -> None:
+    def __init__(self, home: Path, frontends: int, shards: int, tree: Path | None) -> None:
         self.frontends = frontends
+        self.shards = shards
+        self.arrived: list[tuple[float, str, Inbound]] = []
         self.folder = DataFolder(home / "data")
         self.gate = Gatekeeper(home / "gate")
         names = [f"{line}:frontend-{n + 1}" for line in ("db", "carrier") for n in range(frontends)]
@@ -130,6 +135,7 @@ class Rack:
                 self.folder.path,
                 relays=self.relays,
                 gate=self.gate.path,
+                shards=self.shards,
                 tree=self._tree,
             )
             self.cluster = LocalCluster(
@@ -222,10 +228,27 @@ class Rack:
         try:
             self._addon("telegram")
             self._addon("probe")
-            led = await self.fetchval("SELECT holder FROM leases WHERE name = 'leader' AND NOT released")
         except psutil.Error:
             return False
-        return bool(self.named(led or ""))
+        led = await self.fetch("SELECT holder FROM leases WHERE name = 'leader' AND NOT released")
+        return len([row for row in led if self.named(row["holder"])]) == self.shards
+
+    # -- the platform that pushes -----------------------------------------------------------------------
+
+    @property
+    def probe_data(self) -> Path:
+        """The folder in which the probe keeps what people wrote and see."""
+        return self.folder.path / "addons" / "data" / "probe"
+
+    def arrive(self, pushed: tuple[str, Inbound], at: float) -> None:
+        """A message arrives at the probe, whether it runs or not."""
+        binding, message = pushed
+        self.arrived.append((at, binding, message))
+        folder = self.probe_data / "arrivals"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        part = folder / f"{message.id}.part"
+        part.write_bytes(msgspec.json.encode({"binding": binding, "message": message}))
+        part.rename(part.with_suffix(".json"))
 
     # -- asking -----------------------------------------------------------------------------------------
 
@@ -279,11 +302,11 @@ class Rack:
 
 
 @contextlib.asynccontextmanager
-async def rack(*, frontends: int = 3, tree: Path | None = None) -> AsyncIterator[Rack]:
+async def rack(*, frontends: int = 3, shards: int = 1, tree: Path | None = None) -> AsyncIterator[Rack]:
     """A running rack, and nothing of it left afterwards. `tree` holds other sources for its services."""
     home = Path(tempfile.mkdtemp(prefix="trunkline-chaos-"))
     os.chmod(home, 0o711)  # noqa: PTH101 - the user of Postgres passes through
-    made = Rack(home, frontends, tree)
+    made = Rack(home, frontends, shards, tree)
     try:
         async with made.running():
             yield made

@@ -154,7 +154,7 @@ def _silence(found: Evidence, acts: dict[int, list[float]], one: Landed) -> floa
         answered = [word for word in chat.said if word.expected == "answered"]
         texts = {step.text for step in answered}
         for shown in chat.seen:
-            if shown.from_bot or shown.text not in texts or shown.at > one.until + 1.0:
+            if shown.from_bot or shown.text not in texts or shown.at > one.until + ALONE:
                 continue
             begin = max(shown.at, one.at)
             done = next((at for at in signs if at >= begin), None)

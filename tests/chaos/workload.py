@@ -1,10 +1,13 @@
 """What people do in one seed: who writes what to which bot and when, and what the model makes of it."""
 
+import itertools
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Literal
 
+from shared.sdk.ops import Inbound, Person
 from tests.chaos.rack import Rack
 
 #: what the host should do with a message: answer it, refuse it without a word or with a notice, or obey it itself
@@ -24,11 +27,17 @@ COMMAND = "/new"
 SEED_CHATS = 16
 
 
+_numbers = itertools.count(1)
+
+
 @dataclass(frozen=True, slots=True)
 class Bot:
+    """A binding. One of `kind` probe-push hands its messages to the host, where Telegram's are polled."""
+
     binding: str
     token: str
     mode: str
+    kind: str = "telegram"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +56,24 @@ class Step:
 
 
 async def make_bots(rack: Rack) -> list[Bot]:
-    """One bot for each reply mode, all of one agent that may use the probe's tools."""
+    """A polled bot for each reply mode and one that pushes, all of one agent that may use the probe's tools."""
     agent = await rack.api(
         "POST", "/api/agents", {"name": "Chaos", "model": "sim-large", "addons": ["probe"]}
     )
     made = []
-    for number, mode in enumerate(MODES):
+    kinds = [*(("telegram", mode) for mode in MODES), ("probe-push", "progress")]
+    for number, (kind, mode) in enumerate(kinds):
         token = f"{770_000 + number}:AAchaosAAchaosAAchaosAAchaosAAchaosA"
         body = {
-            "kind": "telegram",
-            "name": f"Chaos {mode}",
+            "kind": kind,
+            "name": f"Chaos {kind} {mode}",
             "token": token,
             "enabled": True,
             "reply_mode": mode,
         }
         body |= {"agent_id": agent["id"], "allow": [str(GUEST)]}
         binding = await rack.api("POST", "/api/chats/connectors", body)
-        made.append(Bot(binding["id"], token, mode))
+        made.append(Bot(binding["id"], token, mode, kind))
     return made
 
 
@@ -122,6 +132,17 @@ async def say(rack: Rack, step: Step) -> None:
     sim = rack.sim
     if step.script:
         await sim.script(*step.script, match={"contains": step.word}, delay_ms=step.delay_ms)
+    if step.bot.kind == "probe-push":
+        rack.arrive(_pushed(step), time.time())
+        return
     person = {"id": step.sender, "first_name": f"Person {step.sender}"}
     event = {"bot": step.bot.token, "chat": step.chat, "from": person, "text": step.text}
     await sim.post("telegram/events", event)
+
+
+def _pushed(step: Step) -> tuple[str, Inbound]:
+    number = f"{next(_numbers):08}"
+    sender = Person(str(step.sender), f"Person {step.sender}")
+    return step.bot.binding, Inbound(
+        str(step.chat), sender, id=number, text=step.text, direct=True, addressed=True
+    )

@@ -61,7 +61,7 @@ async def send(call: Call, args: SendArgs) -> Sent:
         markup=args.markup,
         operation=args.operation,
     )
-    sent[message.id] = message
+    call.state.show(call.binding, message)
     await call.state.suffer("send", "after")
     return Sent(message.id)
 
@@ -71,13 +71,16 @@ async def edit(call: Call, args: EditArgs) -> Done:
     message = _own(call, args.chat, args.id)
     if message.text != args.text:
         message.text, message.edits = args.text, message.edits + 1
+        call.state.show(call.binding, message)
     await call.state.suffer("edit", "after")
     return Done()
 
 
 async def delete(call: Call, args: DeleteArgs) -> Done:
     await call.state.suffer("delete", "before")
-    _own(call, args.chat, args.id).deleted = True
+    message = _own(call, args.chat, args.id)
+    message.deleted = True
+    call.state.show(call.binding, message)
     await call.state.suffer("delete", "after")
     return Done()
 

@@ -1,13 +1,17 @@
-"""What the probe holds: queues and messages in memory, effects of its write tool on disk."""
+"""What the probe holds. What people see and what its write tool did are on disk, so that they survive the process."""
 
 import asyncio
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
+
+from services.addons.probe.arrivals import Arrivals
 from services.addons.probe.control import FaultArgs, Message, Moment
 from shared.sdk.addon import OpCall, Surroundings
 from shared.sdk.errors import WireFailure
@@ -56,13 +60,32 @@ class Journal:
         return Counter(operation for noted, operation in lines if noted == state)
 
 
+class Shown(msgspec.Struct):
+    """A line of `shown.jsonl`: how a message of a binding looks from `at` on, in seconds since the epoch."""
+
+    binding: str
+    at: float
+    message: Message
+
+
 class World:
     def __init__(self, data: Path, host: HostClient | None) -> None:
         self.host = host
+        self._shown = data / "shown.jsonl"
         self.journal = Journal(data / "operations.log")
         self.begun: set[str] = set()
         self._boxes: dict[str, Box] = {}
         self._faults: list[FaultArgs] = []
+        if self._shown.exists():
+            for line in self._shown.read_bytes().splitlines():
+                shown = msgspec.json.decode(line, type=Shown)
+                self.box(shown.binding).sent[shown.message.id] = shown.message
+
+    def show(self, binding: str, message: Message) -> None:
+        """A message appears, or looks different from now on."""
+        self.box(binding).sent[message.id] = message
+        with self._shown.open("ab") as file:
+            file.write(msgspec.json.encode(Shown(binding, time.time(), message)) + b"\n")
 
     def box(self, binding: str) -> Box:
         return self._boxes.setdefault(binding, Box())
@@ -92,4 +115,9 @@ Call = OpCall[World]
 
 @asynccontextmanager
 async def open_world(surroundings: Surroundings) -> AsyncIterator[World]:
-    yield World(surroundings.data, surroundings.host)
+    arrivals = Arrivals(surroundings.data / "arrivals", surroundings.host)
+    await arrivals.start()
+    try:
+        yield World(surroundings.data, surroundings.host)
+    finally:
+        await arrivals.stop()
