@@ -21,21 +21,30 @@ pytestmark = [
     pytest.mark.xdist_group("matrix"),
 ]
 
-#: (act, part or role): one row each
+#: (act, part or role): the rows that every run of the tests plays
 ROWS = [
-    *((act, role) for role in ("leader", "holder") for act in ("kill", "stop", "end")),
-    *((act, part) for part in ("owner", "addon-telegram", "addon-probe") for act in ("kill", "stop")),
+    *((act, role) for role in ("leader", "holder", "owner", "addon-telegram") for act in ("kill", "stop")),
     *((act, engine) for engine in ("postgres", "nats") for act in ("kill", "stop")),
+    ("end sessions of", "leader"),
+    *((f"silence {line} of", "holder") for line in ("carrier", "database")),
+    ("silence platform of", "owner"),
     ("stop, and hold polls, of", "leader"),
-    *(("end sessions of", part) for part in ("leader", "holder", "owner")),
-    *(("silence carrier of", role) for role in ("leader", "holder")),
-    *(("silence database of", part) for part in ("leader", "holder", "owner")),
-    *(("cut database of", part) for part in ("leader", "owner")),
-    *(("cut carrier of", role) for role in ("leader", "holder")),
-    *((f"{act} platform of", "owner") for act in ("silence", "cut")),
+]
+#: those that `make chaos` adds
+FURTHER = [
+    *(("end", role) for role in ("leader", "holder")),
+    *((act, "addon-probe") for act in ("kill", "stop")),
+    *(("end sessions of", part) for part in ("holder", "owner")),
+    *((f"{how} carrier of", role) for role in ("leader", "holder") for how in ("silence", "cut")),
+    *((f"{how} database of", part) for part in ("leader", "owner") for how in ("silence", "cut")),
+    ("cut platform of", "owner"),
     *((act, "platform") for act in ("limit", "fail", "hang", "lose calls of", "lose replies of")),
     *((act, "platform") for act in ("hang polls of", "lose polls of", "fail polls of")),
     *((act, "model") for act in ("fail requests to", "lose replies from")),
+]
+ALL = [
+    *(pytest.param(row, id=" ".join(row)) for row in ROWS),
+    *(pytest.param(row, id=" ".join(row), marks=pytest.mark.chaos) for row in FURTHER),
 ]
 
 
@@ -46,14 +55,12 @@ async def cluster() -> AsyncIterator[tuple[Rack, list[Bot]]]:
         yield made, await workload.make_bots(made)
 
 
-@pytest.mark.parametrize(
-    ("number", "row"), list(enumerate(ROWS)), ids=[f"{act} {part}" for act, part in ROWS]
-)
+@pytest.mark.parametrize("row", ALL)
 async def test_a_fault_in_the_middle_of_turns_loses_and_doubles_nothing(
-    cluster: tuple[Rack, list[Bot]], number: int, row: tuple[str, str]
+    cluster: tuple[Rack, list[Bot]], row: tuple[str, str]
 ) -> None:
     act, target = row
-    result = await play(*cluster, 5_000 + number, [Fault(act, target, at=0.7)])
+    result = await play(*cluster, 5_000 + [*ROWS, *FURTHER].index(row), [Fault(act, target, at=0.7)])
     assert [one.fault.kind for one in result.landed] == [f"{act} {target}"]
     assert result.landed[0].in_flight, "the fault found no turn"
     promises_held(result)
