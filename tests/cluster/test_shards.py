@@ -27,6 +27,7 @@ SHORT = {
     "TRUNKLINE_TURNS_LEASE_SECONDS": "1.6",
     "TRUNKLINE_LIMITS_SENDER_PER_MINUTE": "1000",
 }
+#: who writes to the bot of a shard: this number and that of the shard
 PERSON = 60_000
 
 
@@ -43,7 +44,8 @@ async def bots(cluster: Cluster) -> dict[int, People]:
     for n in count(1):
         token = f"{8000 + n}:secret-of-a-sharded-bot-{n}"
         body = {"kind": "telegram", "name": f"Bot {n}", "token": token, "enabled": True}
-        body |= {"agent_id": cluster.run["demo"]["agent_id"], "allow": [str(PERSON)]}
+        body |= {"agent_id": cluster.run["demo"]["agent_id"]}
+        body |= {"allow": [str(PERSON + shard) for shard in range(SHARDS)]}
         status, made = await cluster.api("POST", "/api/chats/connectors", json=body)
         assert status in {200, 201}, made
         found[crc32(made["id"].encode()) % SHARDS] = cluster.people(token)
@@ -80,10 +82,10 @@ async def terms(cluster: Cluster) -> dict[int, int]:
 
 
 async def all_answer(bots: dict[int, People], text: str) -> None:
-    for bot in bots.values():
-        await bot.say(text, chat=PERSON)
-    for bot in bots.values():
-        await bot.answer(f"You said: {text}", chat=PERSON)
+    for shard, bot in bots.items():
+        await bot.say(text, chat=PERSON + shard)
+    for shard, bot in bots.items():
+        await bot.answer(f"You said: {text}", chat=PERSON + shard)
 
 
 def entry(cluster: Cluster, name: str) -> dict[str, Any]:

@@ -39,13 +39,13 @@ class People:
 
     async def answer(self, text: str, *, chat: int = 5001, timeout: float = 20.0) -> list[Any]:
         """Wait until a message of the bot shows `text`; the visible messages of the chat then."""
-        page = await self.get("telegram/messages", chat=chat, bot=self.bot, wait_text=text, timeout=timeout)
+        page = await self.get("telegram/messages", chat=chat, wait_text=text, timeout=timeout)
         assert page["found"], f"the bot did not say {text!r}: {page['messages']}"
         return list(page["messages"])
 
     async def messages(self, chat: int = 5001) -> list[Any]:
         """The visible messages of a chat, in order."""
-        return list((await self.get("telegram/messages", chat=chat, bot=self.bot))["messages"])
+        return list((await self.get("telegram/messages", chat=chat))["messages"])
 
     async def calls(self, platform: str = "telegram", *, since: int = 0) -> list[Any]:
         """Every API call that a stand-in received."""
