@@ -52,7 +52,8 @@ class Readiness:
         except StoreUnavailable:
             return Finding(ok=True, facts={"oldest_waiting_seconds": None})
         metrics.OLDEST_WAITING.set(oldest)
-        last = round(time.time() - self._last_poll, 3) if self._last_poll else None
+        leads = self._last_poll and self.terms()
+        last = round(time.time() - self._last_poll, 3) if leads else None
         return Finding(ok=True, facts={"oldest_waiting_seconds": round(oldest, 3), "last_poll_seconds": last})
 
     async def _check_leadership(self) -> Finding:

@@ -116,9 +116,11 @@ class Sealing:
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """Election of the frontend that polls."""
+    """Election of the frontends that poll."""
 
-    try_seconds: float = setting(0.25, "how often a follower tries", unit="seconds", least=0.01)
+    try_seconds: float = setting(
+        0.25, "how often a frontend looks who lives and who leads", unit="seconds", least=0.01
+    )
     renew_seconds: float = setting(1.0, "how often the leader renews its lease", unit="seconds", least=0.05)
     trust_seconds: float = setting(
         4.0, "how long a leader trusts a renewal, from when it was sent", unit="seconds", least=0.1
@@ -136,7 +138,12 @@ class Leader:
 class Poll:
     """Reading the platforms."""
 
-    shards: int = setting(1, "parts that the bindings are led in, each on its own", least=1, most=64)
+    shards: int = setting(
+        1,
+        "parts that the bindings are led in, each on its own; all frontends need the same number",
+        least=1,
+        most=64,
+    )
     wait_seconds: float = setting(
         25.0, "how long one poll waits for a message", unit="seconds", least=0.05, most=50
     )

@@ -209,6 +209,7 @@ _END_SILENT = """
 SELECT bool_or(pg_terminate_backend(k.pid, 500)) FROM leases l
 JOIN pg_locks k ON k.locktype = 'advisory' AND k.classid = $4::integer::oid AND k.objid = $5::integer::oid
   AND k.granted AND k.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND k.pid <> pg_backend_pid()
 WHERE l.name = $1 AND l.shard = $2 AND NOT l.released
   AND l.renewed_at < clock_timestamp() - make_interval(secs => $3::double precision)
 """

@@ -101,10 +101,13 @@ class Election:
         """Try once to win, over `session` if one is open, and lead until the term is over."""
         self._tasks.run("attempt", self._attempt(session))
 
-    def hand_over(self) -> None:
-        """End the term, if there is one, as a stop does."""
-        if self.term is not None:
-            self.term.lost.set()
+    def hand_over(self) -> bool:
+        """Begin to end the term, as a stop does; False when there is none, or it is ending already."""
+        if self.term is None or self.term.lost.is_set():
+            return False
+        log.info("leadership_handed_over", shard=self.shard, term=self.term.number)
+        self.term.lost.set()
+        return True
 
     async def _attempt(self, session: asyncpg.Connection | None) -> None:
         try:

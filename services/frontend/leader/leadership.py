@@ -129,10 +129,9 @@ class Leadership:
         wanted = spread(len(self._elections), candidates, seen.led, seen.last)
         for election in self._elections:
             ours = wanted.get(election.shard) == self._holder
-            if election.busy:
-                if not ours:
-                    self._hand_over(election)
-            elif election.shard in seen.led:
+            if election.busy and not ours:
+                self._hand_over(election)
+            elif election.busy or election.shard in seen.led:
                 self._unled.pop(election.shard, None)
             elif ready and ours:
                 self._try(election)
@@ -172,10 +171,8 @@ class Leadership:
     def _hand_over(self, election: Election) -> None:
         """Give back what is another's; its own patience with that shard begins later than that of the others."""
         now = time.monotonic()
-        if election.term is not None and now >= self._keep_until:
-            log.info("leadership_handed_over", shard=election.shard, term=election.term.number)
+        if now >= self._keep_until and election.hand_over():
             self._unled[election.shard] = now + PATIENCE * self._settings.try_seconds
-            election.hand_over()
 
     async def _close_session(self) -> None:
         session, self._session = self._session, None
