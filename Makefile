@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # pip's errors only: no questions, no advice, no warnings with addresses
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
+# a file of tests stays in one process, where its cluster is started once; the long ones come first
+PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 # folder of the checklists, for `make requirements`
 SPEC ?= ../shared/spec
 # seeds of `make chaos`
@@ -24,7 +26,7 @@ run: setup  ## Start a cluster with two frontends and the demo on this machine.
 	$(BIN)/trunkline up --demo --frontends 2
 
 test: $(VENV)/.dev  ## Run all tests that need nothing else on this machine.
-	$(BIN)/pytest -n 2 --dist loadgroup -m "not peers and not chaos"
+	$(PYTEST) -m "not peers and not chaos"
 
 test-peers: $(VENV)/.dev  ## Run the tests against real peers (Chromium, PgBouncer ...).
 	$(BIN)/pytest -m peers
@@ -41,7 +43,7 @@ check: $(VENV)/.dev  ## Lint, format, types and import rules, for Python 3.11 an
 	  --require-hashes -r requirements.lock,@echo "no Python 3.13 on this machine: the lock was not resolved under it")
 
 chaos: $(VENV)/.dev  ## Kill parts of a cluster at every instant, then play SEEDS of them at random; goes on where it stopped.
-	$(BIN)/pytest -n 2 --dist loadgroup -m chaos
+	$(PYTEST) -m chaos
 	$(BIN)/python -m tests.chaos --seeds $(SEEDS)
 
 bench: $(VENV)/.dev  ## Run the benchmarks and print their figures.

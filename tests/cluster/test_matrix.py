@@ -18,7 +18,6 @@ from tests.chaos.workload import Bot
 pytestmark = [
     pytest.mark.timeout(240),
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.xdist_group("matrix"),
 ]
 
 #: (act, part or role): the rows that every run of the tests plays

@@ -16,7 +16,7 @@ from tests.chaos.faults import Fault
 from tests.chaos.rack import rack
 from tests.chaos.seed import play
 
-pytestmark = [pytest.mark.chaos, pytest.mark.timeout(240), pytest.mark.xdist_group("plants")]
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(240)]
 
 ROOT = Path(__file__).parent.parent.parent
 PLANTS = ROOT / "tests" / "chaos" / "plants"

@@ -16,7 +16,6 @@ pytestmark = [
     pytest.mark.chaos,
     pytest.mark.timeout(240),
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.xdist_group("points"),
 ]
 
 ROWS = [(act, point) for act in ("kill", "stop") for point in Point]
