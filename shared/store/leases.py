@@ -183,11 +183,13 @@ FROM leases WHERE name = $1 ORDER BY shard
 """
 
 # Lock and term in one statement: no process can stand still between them and keep the lock under another's term.
+# One counter for all leases: a binding that moves to another shard, because their number was changed, meets no term
+# there that its cursor has outgrown.
 _WIN = """
 WITH elected AS MATERIALIZED (SELECT pg_try_advisory_lock($6, $7) AS locked)
 INSERT INTO leases AS l (name, shard, term, holder, backend_pid, renewed_at, released)
-SELECT $1, $2, 1, $3, pg_backend_pid(), clock_timestamp(), false FROM elected WHERE locked
-ON CONFLICT (name, shard) DO UPDATE SET term = l.term + 1, holder = $3, backend_pid = pg_backend_pid(),
+SELECT $1, $2, nextval('terms'), $3, pg_backend_pid(), clock_timestamp(), false FROM elected WHERE locked
+ON CONFLICT (name, shard) DO UPDATE SET term = greatest(excluded.term, l.term + 1), holder = $3, backend_pid = pg_backend_pid(),
   renewed_at = clock_timestamp(), released = false
 WHERE $4 OR l.released OR l.renewed_at < clock_timestamp() - make_interval(secs => $5::double precision)
 RETURNING term

@@ -658,7 +658,9 @@ CREATE TABLE settings (
   updated_at timestamptz NOT NULL DEFAULT now()
 );
 
--- A term only grows. `renewed_at` is on the database clock.
+CREATE SEQUENCE terms;
+
+-- A term only grows, over all leases. `renewed_at` is on the database clock.
 CREATE TABLE leases (
   name        text NOT NULL,
   shard       integer NOT NULL DEFAULT 0,
