@@ -19,6 +19,8 @@ from shared.store.deliveries import Result
 
 #: seconds until a part whose token was refused is tried again; the binding is switched off meanwhile
 REFUSED_TOKEN_SECONDS = 60.0
+#: longest pause before an add-on that was not running is asked again
+ADDON_SECONDS = 1.0
 
 
 def outcome_of(delivery: Delivery, failure: Failure, settings: DeliverySettings) -> Result:
@@ -33,7 +35,10 @@ def outcome_of(delivery: Delivery, failure: Failure, settings: DeliverySettings)
         return _again(delivery, failure, failure.seconds, settings)
     if isinstance(failure, OutcomeUnknown | Deadline | Bug) and delivery.action == "send":
         return Result(delivery.id, "unknown", error=_facts(failure))
-    if isinstance(failure, PlatformUnavailable | AddonNotRunning | OutcomeUnknown | Deadline):
+    if isinstance(failure, AddonNotRunning):
+        # Asking costs nothing, and an add-on that is back has what waited for it at once.
+        return _again(delivery, failure, min(ADDON_SECONDS, backoff(delivery.attempts, settings)), settings)
+    if isinstance(failure, PlatformUnavailable | OutcomeUnknown | Deadline):
         return _again(delivery, failure, backoff(delivery.attempts, settings), settings)
     return Result(delivery.id, "failed", error=_facts(failure))
 

@@ -134,6 +134,18 @@ async def _end_sessions(rack: Rack, part: str, _seconds: float) -> None:
     await rack.fetch(query, f"trunkline {name}%")
 
 
+def _jump(seconds: str) -> "Act":
+    """The clock of the database jumps: for every lease it is the same as if its times had moved the other way."""
+
+    async def act(rack: Rack, _part: str, _seconds: float) -> None:
+        await rack.fetch(
+            f"WITH l AS (UPDATE leases SET renewed_at = renewed_at - interval '{seconds}' WHERE NOT released) "
+            f"UPDATE frontends SET lease_until = lease_until - interval '{seconds}'"
+        )
+
+    return act
+
+
 def _silence(line: str) -> "Act":
     """A partition: nothing passes on a line of the part, and nobody is told."""
 
@@ -205,6 +217,8 @@ ACTS: dict[str, Act] = {
     "stop, and hold polls, of": _stop_and_hold_polls,
     "end": _end,
     "end sessions of": _end_sessions,
+    "jump ahead the clock of": _jump("1 hour"),
+    "jump back the clock of": _jump("-20 seconds"),
     "silence database of": _silence("db"),
     "silence carrier of": _silence("carrier"),
     "silence platform of": _silence("platform"),
@@ -249,6 +263,7 @@ ANYTIME = (
     *((act, "owner") for act in dict.fromkeys((*_OWNER_ACTS, "silence platform of"))),
     *((act, addon) for addon in ("addon-telegram", "addon-probe") for act in ("kill", "stop")),
     *((act, engine) for engine in ("postgres", "nats") for act in ("kill", "stop")),
+    *((act, "postgres") for act in ("jump ahead the clock of", "jump back the clock of")),
     *(
         (act, "platform")
         for act in ("limit", "fail", "hang", "slow down", "lose calls of", "lose replies of")

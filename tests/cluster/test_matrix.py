@@ -37,6 +37,7 @@ FURTHER = [
     *((f"{how} carrier of", role) for role in ("leader", "holder") for how in ("silence", "cut")),
     *((f"{how} database of", part) for part in ("leader", "owner") for how in ("silence", "cut")),
     ("cut platform of", "owner"),
+    *((act, "postgres") for act in ("jump ahead the clock of", "jump back the clock of")),
     *((act, "platform") for act in ("limit", "fail", "hang", "lose calls of", "lose replies of")),
     *((act, "platform") for act in ("hang polls of", "lose polls of", "fail polls of")),
     *((act, "model") for act in ("fail requests to", "lose replies from")),

@@ -57,6 +57,24 @@ async def test_a_subscriber_of_one_key_hears_only_that(bus: Bus) -> None:
     assert every.keys == ["b2", "b1", "b10", "b1"]
 
 
+@pytest.mark.case("CL-05")
+async def test_a_signal_that_its_receiver_refused_arrives_when_it_is_given_again(bus: Bus) -> None:
+    """Nothing remembers that the same words came before: a retry is never taken for a duplicate."""
+    attempts: list[str] = []
+
+    async def refuses_first(key: str, payload: Any) -> None:
+        attempts.append(payload.binding)
+        if len(attempts) == 1:
+            raise RuntimeError("not now")
+
+    assert await bus.subscribe(subjects.INBOUND_READY, refuses_first, queue="admission").ready()
+    ready = InboundReady("bnd_1", "5001")
+    bus.publish(subjects.INBOUND_READY, ready)
+    await until(lambda: len(attempts) == 1)
+    bus.publish(subjects.INBOUND_READY, ready)
+    await until(lambda: len(attempts) == 2)
+
+
 async def test_signals_of_one_publisher_keep_their_order(bus: Bus) -> None:
     listener, _ = await listening(bus, subjects.CHAT, key="c")
     for position in range(2000):

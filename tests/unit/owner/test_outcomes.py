@@ -49,6 +49,12 @@ def test_a_send_that_certainly_did_not_happen_is_tried_again_later() -> None:
     assert (result.state, result.wait_seconds) == ("planned", backoff(3, SETTINGS))
 
 
+@pytest.mark.parametrize("action", ["send", "edit"])
+def test_what_waits_for_an_addon_goes_soon_after_it_is_back_however_long_it_was_away(action: str) -> None:
+    result = outcome_of(part(action, attempts=12), AddonNotRunning("x"), SETTINGS)
+    assert (result.state, result.wait_seconds) == ("planned", 1.0)
+
+
 def test_a_part_that_is_too_old_is_recorded_as_failed() -> None:
     old = part("send", age=SETTINGS.give_up_seconds + 1)
     assert outcome_of(old, PlatformUnavailable("x"), SETTINGS).state == "failed"
