@@ -6,29 +6,16 @@ Source: architecture, section 4, "What is promised".
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from tests.chaos.evidence import Chat, Evidence, Row, Seen
+from tests.chaos.history import Violation, history, inbound_of, said, short, words_by_inbound
 from tests.chaos.workload import Step
 
 WORKING = "Working…"
 OPEN = ("planned", "sending")
 DOUBTFUL = ("failed", "unknown")
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """One broken promise. `subjects` are tags of history lines: words of messages, `turn 7`, `delivery 9` ..."""
-
-    rule: str
-    sentence: str
-    chat: str = ""
-    subjects: frozenset[str] = frozenset()
-    history: tuple[str, ...] = field(default=(), compare=False)
-
-    def __str__(self) -> str:
-        return "\n".join([f"{self.rule}: {self.sentence}", *(f"    {line}" for line in self.history)])
 
 
 Rule = Callable[[Evidence], Iterator[Violation]]
@@ -37,9 +24,9 @@ Rule = Callable[[Evidence], Iterator[Violation]]
 def check(evidence: Evidence) -> list[Violation]:
     """All violations, each with the shortest history that shows it."""
     return [
-        Violation(v.rule, v.sentence, v.chat, v.subjects, tuple(history(evidence, v)))
+        replace(violation, history=tuple(history(evidence, violation)))
         for rule in RULES
-        for v in rule(evidence)
+        for violation in rule(evidence)
     ]
 
 
@@ -49,8 +36,8 @@ def check(evidence: Evidence) -> list[Violation]:
 def nothing_is_lost_or_doubled_on_the_way_in(evidence: Evidence) -> Iterator[Violation]:
     """Every message that the platform took from a person is stored once and decided on once."""
     for chat in evidence.chats:
-        for step, shown in _said(chat):
-            rows = _inbound_of(chat, shown)
+        for step, shown in said(chat):
+            rows = inbound_of(chat, shown)
             if len(rows) != 1:
                 rule = "lost" if not rows else "doubled"
                 yield Violation(
@@ -64,8 +51,8 @@ def only_who_may_is_heard(evidence: Evidence) -> Iterator[Violation]:
     """What is refused is recorded with its reason, is in no chat and reaches no model; what may is in one chat, once."""
     for chat in evidence.chats:
         copies = Counter(row["inbound_id"] for row in chat.messages if row["role"] == "user")
-        for step, shown in _said(chat):
-            for row in _inbound_of(chat, shown):
+        for step, shown in said(chat):
+            for row in inbound_of(chat, shown):
                 yield from _admitted_right(evidence, chat, step, row, copies[row["id"]])
 
 
@@ -104,7 +91,7 @@ def every_message_is_covered_by_one_turn(evidence: Evidence) -> Iterator[Violati
 
 
 def _covered(evidence: Evidence, chat: Chat, conversation: str) -> Iterator[Violation]:
-    words = _words_by_inbound(chat)
+    words = words_by_inbound(chat)
     people = [r for r in chat.messages if r["chat_id"] == conversation and r["role"] == "user"]
     read = 0
     for turn in (t for t in chat.turns if t["chat_id"] == conversation and t["state"] != "running"):
@@ -146,7 +133,7 @@ def every_answer_is_seen_once(evidence: Evidence) -> Iterator[Violation]:
         yield from _doubtful_parts(chat, left)
         for shown in left.values():
             yield Violation(
-                "doubled", f"the bot shows {_short(shown.text)!r}, which no delivery explains", chat.id,
+                "doubled", f"the bot shows {short(shown.text)!r}, which no delivery explains", chat.id,
                 frozenset({f"shown {shown.id}"}) | _turns_saying(chat, shown.text),
             )  # fmt: skip
         for turn in chat.turns:
@@ -163,7 +150,7 @@ def _known_parts(chat: Chat, left: dict[str, Seen]) -> Iterator[Violation]:
         elif shown.text != row["body"]["plain"]:
             yield _about(
                 chat, row, "changed",
-                f"delivery {row['id']} was {_short(row['body']['plain'])!r}, people see {_short(shown.text)!r}",
+                f"delivery {row['id']} was {short(row['body']['plain'])!r}, people see {short(shown.text)!r}",
             )  # fmt: skip
 
 
@@ -289,75 +276,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-# -- history -------------------------------------------------------------------------------------------------
-
-
-def history(evidence: Evidence, violation: Violation) -> Iterator[str]:
-    """The lines about the subjects of a violation, in the order of time, from the first of them to the last."""
-    lines = [line for chat in evidence.chats for line in _lines(chat) if line[2] & violation.subjects]
-    if not lines:
-        lines = [line for chat in evidence.chats if chat.id == violation.chat for line in _lines(chat)]
-    first, last = (
-        min((at for at, *_ in lines), default=0.0),
-        max((at for at, *_ in lines), default=float("inf")),
-    )
-    lines += [(event.at, f"!! {event.what}", frozenset()) for event in evidence.events if event.at <= last]
-    start = min([first, *(event.at for event in evidence.events)])
-    for at, text, _ in sorted(lines, key=lambda line: line[0]):
-        yield f"{at - start:7.3f}  {text}"
-
-
-Line = tuple[float, str, frozenset[str]]
-
-
-def _lines(chat: Chat) -> Iterator[Line]:
-    words = _words_by_inbound(chat)
-    for step, shown in _said(chat):
-        yield shown.at, f"{chat.id} says {_short(step.text)!r}", frozenset({step.word})
-    for row in chat.inbound:
-        subjects = frozenset({words.get(row["id"], ""), f"inbound {row['id']}"})
-        yield (
-            row["at"],
-            f"inbound {row['id']} stored by term {row['term']}: {row['state']} {row['reason']}",
-            subjects,
-        )
-    for turn in chat.turns:
-        read = [words.get(m["inbound_id"], "") for m in chat.messages if m["chat_id"] == turn["chat_id"]]
-        text = f"turn {turn['id']} {turn['state']}, epoch {turn['epoch']}, read to {turn['read_seq']} {turn['error']}"
-        yield turn["at"], text, frozenset({f"turn {turn['id']}", *read})
-    for row in chat.deliveries:
-        what = f"{row['purpose']} {row['action']} {row['state']} {_short(row['body']['plain'])!r}"
-        subjects = frozenset(
-            {f"delivery {row['id']}", f"turn {row['turn_id']}", f"shown {row['platform_id']}"}
-        )
-        yield (
-            row["at"],
-            f"delivery {row['id']} of turn {row['turn_id']}: {what} {row['error'] or ''}",
-            subjects,
-        )
-    for shown in chat.seen:
-        if shown.from_bot:
-            subjects = frozenset({f"shown {shown.id}"})
-            yield shown.edited_at or shown.at, f"people see {shown.id}: {_short(shown.text)!r}", subjects
-
-
 # -- small things --------------------------------------------------------------------------------------------
-
-
-def _said(chat: Chat) -> Iterator[tuple[Step, Seen]]:
-    """What people wrote, with the message that it became on the platform."""
-    for step in chat.said:
-        for shown in chat.seen:
-            if not shown.from_bot and shown.text == step.text:
-                yield step, shown
-
-
-def _inbound_of(chat: Chat, shown: Seen) -> Sequence[Row]:
-    return [row for row in chat.inbound if row["message_key"] == f"m:{shown.id}"]
-
-
-def _words_by_inbound(chat: Chat) -> dict[int, str]:
-    return {row["id"]: step.word for step, shown in _said(chat) for row in _inbound_of(chat, shown)}
 
 
 def _words(chat: Chat) -> frozenset[str]:
@@ -384,7 +303,3 @@ def _about(chat: Chat, row: Row, rule: str, sentence: str) -> Violation:
 
 def _letters(text: str) -> str:
     return "".join(text.split())
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:57]}..."

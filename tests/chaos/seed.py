@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.chaos import evidence, faults, workload
-from tests.chaos.checker import Violation, check
+from tests.chaos.checker import check
 from tests.chaos.evidence import Before, Evidence
 from tests.chaos.faults import Fault, Landed
+from tests.chaos.history import Violation
 from tests.chaos.rack import Rack
 from tests.chaos.workload import Bot, Step
 
