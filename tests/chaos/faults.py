@@ -18,6 +18,8 @@ from tests.chaos.rack import LEASE, Rack
 
 #: seconds that a process is stopped, or a line is silent: longer than any lease
 STOPPED = LEASE + 0.8
+#: seconds that a fault without a point waits for a turn that it can meet
+WAIT = 2.0
 #: seconds that an armed point gets to be reached with a turn in flight
 PATIENCE = 5.0
 
@@ -295,6 +297,9 @@ async def inject(rack: Rack, fault: Fault, landed: list[Landed]) -> None:
     """Wait for the instant, let it happen, and mend it; what happened is added to `landed` as it begins."""
     await asyncio.sleep(fault.at)
     if fault.point is None:
+        give_up = time.monotonic() + WAIT
+        while not await in_flight(rack) and time.monotonic() < give_up:
+            await asyncio.sleep(0.02)
         await _strike(rack, fault, await part_of(rack, fault.target), landed)
     else:
         await _strike_at(rack, fault, landed)
