@@ -298,7 +298,7 @@ async def inject(rack: Rack, fault: Fault, landed: list[Landed]) -> None:
     await asyncio.sleep(fault.at)
     if fault.point is None:
         give_up = time.monotonic() + WAIT
-        while not await in_flight(rack) and time.monotonic() < give_up:
+        while not await in_flight(rack) and time.monotonic() < give_up:  # noqa: ASYNC110 - only rows tell
             await asyncio.sleep(0.02)
         await _strike(rack, fault, await part_of(rack, fault.target), landed)
     else:
