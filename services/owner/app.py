@@ -17,6 +17,7 @@ from services.owner.links import LinkBook
 from services.owner.messages import MessageLocks
 from services.owner.operations import ToolCalls
 from services.owner.pacing import Pacer
+from services.owner.previews import Previews
 from services.owner.process import Surroundings
 from services.owner.root import Root
 from services.owner.supervisor import Supervisor
@@ -109,9 +110,16 @@ class Owner:
             credentials=self._credentials,
             authority=self.authority,
             pacer=pacer,
-            locks=locks,
         )
         calls.bind(self.handlers)
+        self._previews = Previews(
+            database=database,
+            addons=self._supervisor,
+            credentials=self._credentials,
+            pacer=pacer,
+            locks=locks,
+        )
+        self._previews.bind(self.handlers)
         self._supervisor.bind(self.handlers)
         self._tools.bind(self.handlers)
         self.handlers.on(ops.STATUS, self._status)
@@ -122,6 +130,7 @@ class Owner:
         metrics.OWNER_TERM.set(self._lease.term)
         await self._acting.enter(self._host)
         await self._acting.enter(self._supervisor)
+        await self._acting.enter(self._previews)
         await self._acting.enter(self._tools)
         await self._acting.enter(self._deliveries)
         await self._acting.enter(self._links)

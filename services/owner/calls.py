@@ -10,32 +10,23 @@ from services.owner.addons import Addons, Running
 from services.owner.authority import Authority
 from services.owner.credentials import Access, Credentials
 from services.owner.guard import guarded
-from services.owner.messages import MessageLocks
 from services.owner.pacing import Pacer
 from shared.carrier import Call, Handlers
 from shared.carrier import operations as ops
 from shared.domain.errors import (
     CallerFenced,
-    Deadline,
     PlatformLimited,
     PlatformRefused,
-    PlatformUnavailable,
 )
 from shared.lifecycle.points import Point, reached
-from shared.observe import metrics
-from shared.sdk.ops import EditArgs, Me, MeArgs, PollArgs, PollResult, TypingArgs
-from shared.store import Database, bindings, deliveries
+from shared.sdk.ops import Me, MeArgs, PollArgs, PollResult, TypingArgs
+from shared.store import Database, bindings
 
 log = structlog.get_logger(__name__)
 
-#: seconds for one preview: a final answer waits for it at most so long
-PREVIEW_SECONDS = 8.0
-#: seconds after which a preview may be tried again whose working message is not sent yet
-NOT_SENT_YET = 0.2
-
 
 class ConnectorCalls:
-    """Polling, token checks, typing and previews."""
+    """Polling, token checks and typing."""
 
     def __init__(
         self,
@@ -45,14 +36,12 @@ class ConnectorCalls:
         credentials: Credentials,
         authority: Authority,
         pacer: Pacer,
-        locks: MessageLocks,
     ) -> None:
         self._database = database
         self._addons = addons
         self._credentials = credentials
         self._authority = authority
         self._pacer = pacer
-        self._locks = locks
         self._polls: dict[int, set[asyncio.Task[object]]] = {}
 
     def bind(self, handlers: Handlers) -> None:
@@ -61,7 +50,6 @@ class ConnectorCalls:
         handlers.on(ops.VERIFY, guarded(self.verify))
         handlers.on(ops.TEST, guarded(self.test))
         handlers.on(ops.TYPING, guarded(self.typing))
-        handlers.on(ops.PREVIEW, guarded(self.preview))
 
     async def announce(self, request: ops.Announce, call: Call) -> ops.Nothing:
         """Take note of a new leader; the polls of the one before end now, so that nobody waits for them."""
@@ -115,48 +103,6 @@ class ConnectorCalls:
                 self._pacer.hold(request.binding_id, request.chat, limited.seconds)
         return ops.Nothing()
 
-    async def preview(self, request: ops.Preview, call: Call) -> ops.Shown:
-        """Edit the working message of a running turn. Raises CallerFenced when the turn is over or newer."""
-        access = await self._credentials.of(request.binding_id, 1)
-        addon = self._addons.serving(access.kind, access.addon)
-        kind = addon.kind(access.kind)
-        assert kind is not None, "serving() answers with an add-on of that kind"
-        message = await self._working_message(request, call)
-        if not message.platform_id:
-            return _put_off(NOT_SENT_YET)
-        key = (request.binding_id, message.platform_chat, message.platform_id)
-        async with self._locks.hold(key) as hold:
-            # Again under the lock: the final answer may have been sent while this waited.
-            await self._working_message(request, call)
-            wait = self._pacer.preview_wait(
-                request.binding_id,
-                message.platform_chat,
-                kind.calls_per_second,
-                kind.burst,
-                kind.preview_ms / 1000,
-            )
-            if wait:
-                return _put_off(wait)
-            edit = EditArgs(message.platform_chat, message.platform_id, request.text, thread=message.thread)
-            await reached(Point.PREVIEW_BEFORE)
-            try:
-                await self._op(access, "edit", edit, PREVIEW_SECONDS)
-            except PlatformLimited as limited:
-                self._pacer.hold(request.binding_id, message.platform_chat, limited.seconds)
-                return _put_off(limited.seconds)
-            except (Deadline, PlatformUnavailable, asyncio.CancelledError):
-                hold.doubtful = True
-                raise
-            await reached(Point.PREVIEW_AFTER)
-        metrics.PREVIEWS.labels("shown").inc()
-        return ops.Shown(shown=True)
-
-    async def _working_message(self, request: ops.Preview, call: Call) -> deliveries.WorkingMessage:
-        message = await deliveries.working_message(self._database, call.turn, call.epoch)
-        if message is None or message.lane_binding != request.binding_id:
-            raise CallerFenced("this turn shows no more previews")
-        return message
-
     async def _me(self, access: Access, *, take_over: bool = False) -> Me:
         me: Me = await self._op(access, "me", MeArgs(take_over), 15.0)
         return me
@@ -171,8 +117,3 @@ class ConnectorCalls:
             options=access.options,
             deadline=seconds,
         )
-
-
-def _put_off(seconds: float) -> ops.Shown:
-    metrics.PREVIEWS.labels("put_off").inc()
-    return ops.Shown(shown=False, wait_seconds=seconds)

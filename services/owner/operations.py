@@ -30,7 +30,7 @@ from shared.domain.errors import (
 from shared.lifecycle import Tasks
 from shared.lifecycle.points import Point, reached
 from shared.sdk.ops import ToolCall, ToolPhase, ToolResult
-from shared.store import Database, operations
+from shared.store import Database, StoreUnavailable, operations
 
 log = structlog.get_logger(__name__)
 
@@ -38,6 +38,8 @@ log = structlog.get_logger(__name__)
 TOOL_SECONDS = 90.0
 #: how often a write is made again whose add-on broke off before it had an effect
 TRIES = 2
+#: seconds between tries to record an outcome while the database is away
+RECORD_PAUSE = 0.25
 #: seconds in which an add-on that ended may come back to say what became of a write, and between the questions
 SETTLE_SECONDS, SETTLE_PAUSE = 10.0, 0.1
 
@@ -165,14 +167,22 @@ class ToolCalls:
                 if not away or asyncio.get_running_loop().time() > give_up:
                     break
             await asyncio.sleep(SETTLE_PAUSE)
-        await operations.finish(self._database, operation, "unknown", {})
+        await self._record(operation, "unknown", {})
         raise OutcomeUnknown("the outcome of this write is unknown", operation=operation)
 
     async def _finish(self, operation: str, result: ToolResult) -> ToolResult:
         state = "failed" if result.is_error else "done"
         stored = {"content": result.content, "is_error": result.is_error}
-        await operations.finish(self._database, operation, state, stored)
+        await self._record(operation, state, stored)
         return result
+
+    async def _record(self, operation: str, state: str, result: dict[str, Any]) -> None:
+        """What became of a write is kept until the database takes it: nobody may ask again."""
+        while True:
+            try:
+                return await operations.finish(self._database, operation, state, result)
+            except StoreUnavailable:
+                await asyncio.sleep(RECORD_PAUSE)
 
     def _tool(self, request: ops.ToolRequest, kind: str) -> Running:
         addon = self._addons.get(request.addon)

@@ -30,6 +30,8 @@ log = structlog.get_logger(__name__)
 RESULT_CHARS = 64 * 1024
 #: seconds that a call waits for an owner that is away, and between its tries
 OWNER_WAIT, OWNER_PAUSE = 60.0, 0.5
+#: unknown outcomes in a row after which the model is told of one
+LOST_REPLIES = 3
 
 CURRENT_TIME = {
     "name": "current_time",
@@ -91,6 +93,7 @@ class Tools:
         """Ask the owner. A repetition carries the same operation ID, so it attaches to the first."""
         op = ops.TOOL_WRITE if offered.tool.kind == "write" else ops.TOOL_READ
         give_up = asyncio.get_running_loop().time() + OWNER_WAIT
+        lost = 0
         while True:
             try:
                 result = await self._carrier.call(
@@ -104,6 +107,11 @@ class Tools:
             except CallerFenced:
                 raise
             except OutcomeUnknown:
+                # Perhaps only the way back was lost: asked again, the owner tells what the ledger knows.
+                lost += 1
+                if lost < LOST_REPLIES:
+                    await asyncio.sleep(OWNER_PAUSE)
+                    continue
                 return (
                     "Error: the outcome is unknown; it may have happened. Do not repeat it, tell the person."
                 )
