@@ -20,11 +20,13 @@ from shared.carrier import Call, Handlers
 from shared.carrier import operations as ops
 from shared.domain.errors import (
     AddonNotRunning,
+    Bug,
     CallerFenced,
     Deadline,
     Denied,
     Failure,
     OutcomeUnknown,
+    OwnerUnready,
     PlatformUnavailable,
 )
 from shared.lifecycle import Tasks
@@ -85,7 +87,12 @@ class ToolCalls:
                         return _recorded(stored)
                     running = self._begin(addon, request, stored)
         # The caller may go; the write goes on, and the next one to ask attaches to it.
-        return await asyncio.shield(running)
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            if running.cancelled():
+                raise OwnerUnready("the owner of the add-ons stopped in the middle: ask again") from None
+            raise
 
     async def _store(self, request: ops.ToolRequest, call: Call) -> operations.Operation:
         stored = await operations.begin(
@@ -108,7 +115,11 @@ class ToolCalls:
         self, addon: Running, request: ops.ToolRequest, stored: operations.Operation
     ) -> "asyncio.Task[ToolResult]":
         work = self._make(addon, request, stored.id, new=stored.new)
-        task = self._tasks.run("write", work)
+        try:
+            task = self._tasks.run("write", work)
+        except RuntimeError:
+            # Fenced, or stopping, since this call came in: it is stored and was not made, which a repetition finds.
+            raise OwnerUnready("the owner of the add-ons is stopping: ask again") from None
         self._running[stored.id] = task
         task.add_done_callback(lambda _: self._running.pop(stored.id, None))
         return task
@@ -142,7 +153,8 @@ class ToolCalls:
         await reached(Point.TOOL_BEFORE)
         try:
             result = await self._call(addon, request, "apply", operation)
-        except (OutcomeUnknown, Deadline):
+        except (OutcomeUnknown, Deadline, Bug):
+            # What broke in the middle may have had its effect, as with a send.
             return None
         except Failure as failure:
             result = ToolResult(failure.message, is_error=True, untrusted=False)

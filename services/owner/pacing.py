@@ -16,6 +16,8 @@ RESERVE = 0.25
 ROUNDING = 1e-6
 #: budgets kept in memory; the oldest unused go first
 KEPT = 8192
+#: the longest wait of a chat, in seconds, before the platform is asked again
+LONGEST_HOLD = 900.0
 
 
 @dataclass(slots=True)
@@ -76,7 +78,8 @@ class Pacer:
     def hold(self, binding_id: str, chat: str, seconds: float) -> None:
         """The platform asked to wait: nothing goes to this chat before that, and no preview of the binding."""
         budget = self._budgets.get(binding_id) or self._budget(binding_id, 30.0, 30)
-        until = self._clock() + seconds
+        # A longer one is asked for again; otherwise what waits behind it would never get too old.
+        until = self._clock() + min(seconds, LONGEST_HOLD)
         budget.chats[chat] = max(budget.chats.get(chat, 0.0), until)
         budget.held_until = max(budget.held_until, until)
 

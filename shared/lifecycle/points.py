@@ -32,6 +32,7 @@ class Point(StrEnum):
     TURN_AFTER = "turn.after"  # frontend: the answer is complete, nothing of it is stored
     TOOL_BEFORE = "tool.before"  # owner: a write is in the ledger and was not made
     TOOL_AFTER = "tool.after"  # owner: a write was made, its outcome is not recorded
+    TOOL_TOLD = "tool.told"  # frontend: a tool has answered, nothing of it is in the transcript
     PREVIEW_BEFORE = "preview.before"  # owner: a preview is about to leave
     PREVIEW_AFTER = "preview.after"  # owner: the platform has shown it
     DELIVERY_PLANNED = "delivery.planned"  # frontend: turn closed and parts planned, the owner was not told

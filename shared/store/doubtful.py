@@ -94,7 +94,7 @@ FROM deliveries d JOIN bindings b ON b.id = d.binding_id
 """
 
 _LIST = f"""
-{_SELECT} WHERE d.binding_id = $1 AND d.state IN ('failed', 'unknown') AND ($2 = 0 OR d.id < $2)
+{_SELECT} WHERE d.binding_id = $1 AND d.state IN ('failed', 'unknown') AND ($2::bigint = 0 OR d.id < $2)
 ORDER BY d.id DESC LIMIT $3
 """
 

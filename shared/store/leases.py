@@ -201,7 +201,7 @@ WHERE name = $1 AND shard = $2 AND holder = $3 AND term = $4 RETURNING true
 """
 
 _RELEASE = """
-UPDATE leases SET released = true, renewed_at = 'epoch'
+UPDATE leases SET released = true, renewed_at = clock_timestamp()
 WHERE name = $1 AND shard = $2 AND holder = $3 AND term = $4
 """
 
@@ -212,6 +212,6 @@ SELECT bool_or(pg_terminate_backend(k.pid, 500)) FROM leases l
 JOIN pg_locks k ON k.locktype = 'advisory' AND k.classid = $4::integer::oid AND k.objid = $5::integer::oid
   AND k.granted AND k.database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND k.pid <> pg_backend_pid()
-WHERE l.name = $1 AND l.shard = $2 AND NOT l.released
+WHERE l.name = $1 AND l.shard = $2
   AND l.renewed_at < clock_timestamp() - make_interval(secs => $3::double precision)
 """

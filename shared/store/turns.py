@@ -161,10 +161,7 @@ async def take_over(connection: Connection, turn: Turn, holder: str) -> Turn | N
 
 async def hand_over(connection: Connection, turns: Sequence[Turn]) -> None:
     """Let others take these turns at once, because this process stops."""
-    await connection.execute(
-        "UPDATE turns SET holder = '' WHERE id = ANY($1::bigint[]) AND state = 'running'",
-        [t.id for t in turns],
-    )
+    await connection.execute(_HAND_OVER, [t.id for t in turns], [t.epoch for t in turns])
 
 
 def _columns(messages: Sequence[NewMessage]) -> tuple[list[Any], ...]:
@@ -301,6 +298,11 @@ SELECT {_TURN} FROM turns WHERE state = 'running' AND holder IN (SELECT holder F
 _HELD = f"""
 SELECT {_TURN} FROM turns WHERE state = 'running' AND holder = $1 AND id <> ALL($2::bigint[]) ORDER BY id LIMIT $3
 """  # noqa: S608 - constants only
+
+_HAND_OVER = """
+UPDATE turns t SET holder = '' FROM unnest($1::bigint[], $2::bigint[]) AS w(id, epoch)
+WHERE t.id = w.id AND t.epoch = w.epoch AND t.state = 'running'
+"""
 
 _TAKE_OVER = f"""
 WITH c AS (

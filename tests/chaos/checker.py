@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from shared.i18n import say
 from tests.chaos.evidence import Chat, Evidence, Row, Seen
 from tests.chaos.history import Violation, history, inbound_of, said, short, words_by_inbound
 from tests.chaos.workload import Step
@@ -264,6 +265,142 @@ def no_stale_leader_wrote(evidence: Evidence) -> Iterator[Violation]:
             )
 
 
+# -- what else people were told ------------------------------------------------------------------------------
+
+
+def each_notice_is_said_once(evidence: Evidence) -> Iterator[Violation]:
+    """What gets a sentence of the bot itself gets one, and nothing else does."""
+    for chat in evidence.chats:
+        wanted, said = len(list(_told(chat))), len(list(_notices(chat)))
+        if wanted != said:
+            rule = "lost" if said < wanted else "doubled"
+            yield Violation(rule, f"{said} notices were planned for {wanted} messages", chat.id, _words(chat))
+
+
+def a_working_message_becomes_the_answer(evidence: Evidence) -> Iterator[Violation]:
+    """A turn has one where its bot shows one; the answer takes it over, unless its own number is in doubt."""
+    for chat in evidence.chats:
+        shows = chat.said and chat.said[0].bot.mode != "off"
+        for turn in chat.turns:
+            rows = [r for r in chat.deliveries if r["turn_id"] == turn["id"] and r["purpose"] == "working"]
+            subjects = frozenset({f"turn {turn['id']}"})
+            if len(rows) != bool(shows):
+                yield Violation(
+                    "doubled" if rows else "lost", f"turn {turn['id']} has {len(rows)} working messages",
+                    chat.id, subjects,
+                )  # fmt: skip
+            if turn["state"] == "running":
+                continue
+            taken = {
+                r["target_id"] for r in chat.deliveries
+                if r["turn_id"] == turn["id"] and r["purpose"] == "answer" and r["action"] == "edit"
+            }  # fmt: skip
+            for row in rows:
+                if row["state"] == "sent" and row["id"] not in taken:
+                    yield _about(chat, row, "changed", f"the working message of turn {turn['id']} stays")
+
+
+def people_are_read_in_order(evidence: Evidence) -> Iterator[Violation]:
+    """In a conversation stands first what was written first. Of those that push, several may arrive at once."""
+    for chat in evidence.chats:
+        if not chat.said or chat.said[0].bot.kind != "telegram":
+            continue
+        for conversation in {row["chat_id"] for row in chat.messages}:
+            rows = [r for r in chat.messages if r["chat_id"] == conversation and r["role"] == "user"]
+            read = [row["inbound_id"] for row in sorted(rows, key=lambda row: row["seq"])]
+            if read != sorted(read):
+                yield Violation("order", f"a conversation holds {read}, in this order", chat.id, _words(chat))
+
+
+def a_new_chat_is_new_and_waits_for_the_answer(evidence: Evidence) -> Iterator[Violation]:
+    """What the command was answered with is what happened: the next message is in another chat, or in the same."""
+    for chat in evidence.chats:
+        told, notices = list(_told(chat)), list(_notices(chat))
+        if len(told) != len(notices):
+            continue
+        placed = {row["inbound_id"]: row["chat_id"] for row in chat.messages if row["role"] == "user"}
+        for (step, row), notice in zip(told, notices, strict=True):
+            if step.expected != "obeyed":
+                continue
+            before = max((id_ for id_ in placed if id_ < row["id"]), default=0)
+            after = min((id_ for id_ in placed if id_ > row["id"]), default=0)
+            left = notice["body"]["plain"] != say("new_chat_later", command=step.text)
+            if before and after and (placed[before] != placed[after]) is not left:
+                end = "left" if left else "kept"
+                yield _about(chat, notice, "changed", f"people were told that a chat is {end}, and it is not")
+            if left and before and (turn := _running_at(chat, placed[before], notice["seq"])):
+                yield _about(chat, notice, "changed", f"a chat was left in which turn {turn} ran")
+
+
+def _running_at(chat: Chat, conversation: str, seq: int) -> int:
+    """The turn that had begun and not ended when a part got its number: they get them under one lock."""
+    for turn in chat.turns:
+        rows = [r for r in chat.deliveries if r["turn_id"] == turn["id"]]
+        begun = any(r["purpose"] == "working" and r["seq"] < seq for r in rows)
+        ends = any(r["purpose"] == "answer" and r["part"] == 0 and r["seq"] > seq for r in rows)
+        if turn["chat_id"] == conversation and begun and ends:
+            return int(turn["id"])
+    return 0
+
+
+def an_answer_is_what_the_model_said(evidence: Evidence) -> Iterator[Violation]:
+    """To the last message that the turn has read. A turn fails only where the model did."""
+    failing = any("model" in event.what for event in evidence.events)
+    for chat in evidence.chats:
+        steps = {row["id"]: step for step, shown in said(chat) for row in inbound_of(chat, shown)}
+        for turn in chat.turns:
+            subjects = frozenset({f"turn {turn['id']}"})
+            if turn["error"] and not (failing and turn["error"].startswith("model_")):
+                yield Violation("lost", f"turn {turn['id']} failed: {turn['error']}", chat.id, subjects)
+            ours = [m for m in chat.messages if m["chat_id"] == turn["chat_id"]]
+            answer = next((m["content"] for m in ours if m["seq"] == turn["answer_seq"]), None)
+            read = [m for m in ours if m["role"] == "user" and m["seq"] <= turn["read_seq"]]
+            step = steps.get(max(read, key=lambda m: m["seq"])["inbound_id"]) if read else None
+            if turn["error"] or answer is None or step is None:
+                continue
+            if _letters(answer) != _letters(_replied(step)):
+                yield Violation(
+                    "changed", f"turn {turn['id']} stored {short(answer)!r}, the model said {short(_replied(step))!r}",
+                    chat.id, subjects,
+                )  # fmt: skip
+
+
+def _replied(step: Step) -> str:
+    """The last words of the model to a message."""
+    if not step.script:
+        return f"You said: {step.text}"
+    last = max((n for n, piece in enumerate(step.script) if "tool" in piece), default=-1)
+    return "".join(piece["text"] for piece in step.script[last + 1 :])
+
+
+def a_model_reads_one_chat_at_a_time(evidence: Evidence) -> Iterator[Violation]:
+    """No request holds what was written in two chats."""
+    for request in evidence.asked.split("\n"):
+        read = [
+            (chat.id, s.word)
+            for chat in evidence.chats
+            for s in chat.said
+            if s.word in request and s.word != s.text
+        ]
+        if len({chat for chat, _ in read}) > 1:
+            words = frozenset(word for _, word in read)
+            yield Violation(
+                "admission", f"one request holds {sorted(words)} of several chats", read[0][0], words
+            )
+
+
+def a_write_is_recorded_as_it_went(evidence: Evidence) -> Iterator[Violation]:
+    """No write is still under way at the end, and none that counts as failed has happened."""
+    for row in evidence.operations:
+        subjects = frozenset({f"turn {row['turn_id']}", f"operation {row['id']}"})
+        if row["state"] == "started":
+            yield Violation("stuck", f"operation {row['id']} is still {row['state']}", "", subjects)
+        if row["state"] == "failed" and evidence.effects[row["id"]]:
+            yield Violation(
+                "changed", f"operation {row['id']} counts as failed and had an effect", "", subjects
+            )
+
+
 RULES: tuple[Rule, ...] = (
     nothing_is_lost_or_doubled_on_the_way_in,
     only_who_may_is_heard,
@@ -273,10 +410,28 @@ RULES: tuple[Rule, ...] = (
     no_write_ran_twice,
     doubts_are_shown_and_explained,
     no_stale_leader_wrote,
+    each_notice_is_said_once,
+    a_working_message_becomes_the_answer,
+    people_are_read_in_order,
+    a_new_chat_is_new_and_waits_for_the_answer,
+    an_answer_is_what_the_model_said,
+    a_model_reads_one_chat_at_a_time,
+    a_write_is_recorded_as_it_went,
 )
 
 
 # -- small things --------------------------------------------------------------------------------------------
+
+
+def _told(chat: Chat) -> Iterator[tuple[Step, Row]]:
+    """The messages that the bot itself says a sentence to, in order."""
+    pairs = [(step, row) for step, shown in said(chat) for row in inbound_of(chat, shown)]
+    unique = {row["id"]: (step, row) for step, row in pairs if step.expected in ("noticed", "obeyed")}
+    return (unique[id_] for id_ in sorted(unique) if unique[id_][1]["state"] != "new")
+
+
+def _notices(chat: Chat) -> Iterator[Row]:
+    return (row for row in chat.deliveries if row["purpose"] == "notice")
 
 
 def _words(chat: Chat) -> frozenset[str]:

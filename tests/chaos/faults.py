@@ -256,7 +256,7 @@ _OWNER_ACTS = (
 )
 _OWNER_POINTS = frozenset(
     point for point in Point
-    if point.startswith(("tool.", "preview.")) or point in (
+    if (point.startswith(("tool.", "preview.")) and point != Point.TOOL_TOLD) or point in (
         Point.POLL_AFTER, Point.DELIVERY_BEFORE, Point.DELIVERY_AFTER, Point.DELIVERY_RECORDED)
 )  # fmt: skip
 #: everything that may happen at any time: (act, target)

@@ -48,6 +48,11 @@ SOWN = [
     Plant("unfenced_close", frozenset({"stale"}), (Fault("stop", "hit", 0.1, Point.TURN_AFTER),)),
     Plant("admission_after_append", frozenset({"admission"})),
     Plant("preview_after_final", frozenset({"changed"}), (Fault("slow down previews of", "platform", 0.1),)),
+    Plant("notice_twice", frozenset({"doubled"})),
+    Plant("read_backwards", frozenset({"order"}), (Fault("stop", "leader", 0.3),)),
+    Plant("new_chat_over_a_turn", frozenset({"changed"})),
+    Plant("write_by_epoch", frozenset({"doubled"}), (Fault("kill", "hit", 0.1, Point.TOOL_TOLD),)),
+    Plant("answer_cut", frozenset({"changed"})),
 ]
 
 

@@ -15,6 +15,9 @@ from shared.store.turns import Usage
 
 #: no reply holds so many tokens: whoever counts this has miscounted
 MOST_TOKENS = 1 << 40
+#: characters and calls of one reply; a server that sends more than any model says has gone astray, and each frontend
+#: that takes the turn over would fill its memory with it
+MOST_CHARS, MOST_CALLS = 1 << 18, 128
 
 _OPEN, _CLOSE = "<think>", "</think>"
 
@@ -44,6 +47,7 @@ class Assembler:
         self._calls: list[ToolCall] = []
         self._places: dict[int, ToolCall] = {}
         self._usage = Usage()
+        self._chars = 0
         self.finished = False
 
     def chunk(self, data: Any) -> None:
@@ -70,6 +74,7 @@ class Assembler:
     def _take_text(self, content: Any) -> None:
         if isinstance(content, str) and content:
             self._raw += content
+            self._count(len(content))
             if self._on_text is not None:
                 self._on_text(visible(self._raw))
 
@@ -82,6 +87,7 @@ class Assembler:
         call = self._call_at(piece.get("index"), str(piece.get("id") or ""), named)
         call.name = call.name or named
         call.arguments += arguments
+        self._count(len(arguments))
 
     def _call_at(self, index: Any, call_id: str, name: str) -> ToolCall:
         """The call that a piece belongs to: by its index, else by its ID, else the last one begun."""
@@ -92,11 +98,18 @@ class Assembler:
         else:
             known = self._calls[-1] if self._calls and not name else None
         if known is None:
+            if len(self._calls) >= MOST_CALLS:
+                raise ModelProblem("model_endless", f"over {MOST_CALLS} calls")
             known = ToolCall(call_id, "", "")
             self._calls.append(known)
             if isinstance(index, int):
                 self._places[index] = known
         return known
+
+    def _count(self, chars: int) -> None:
+        self._chars += chars
+        if self._chars > MOST_CHARS:
+            raise ModelProblem("model_endless", f"over {MOST_CHARS} characters")
 
     def _take_usage(self, usage: Any) -> None:
         if isinstance(usage, dict):

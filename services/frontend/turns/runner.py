@@ -160,6 +160,7 @@ class TurnRunner:
             work.progress.tool_started(str(call["name"]))
             self._tell(work.turn, "tool_start", str(call["name"]))
             result = await self._tools.run(work.turn, toolbox, number, call)
+            await reached(Point.TOOL_TOLD)
             await self._store(
                 work, NewMessage("tool", result, {"call": call["id"], "name": call["name"], "read": read})
             )

@@ -14,7 +14,9 @@ from shared.carrier import Carrier
 from shared.carrier import operations as ops
 from shared.domain.errors import (
     AddonNotRunning,
+    Bug,
     CallerFenced,
+    Deadline,
     Failure,
     OutcomeUnknown,
     OwnerFenced,
@@ -32,6 +34,8 @@ RESULT_CHARS = 64 * 1024
 OWNER_WAIT, OWNER_PAUSE = 60.0, 0.5
 #: unknown outcomes in a row after which the model is told of one
 LOST_REPLIES = 3
+#: what the model reads of a write that may or may not have been made
+UNKNOWN = "Error: the outcome is unknown; it may have happened. Do not repeat it, tell the person."
 
 CURRENT_TIME = {
     "name": "current_time",
@@ -93,6 +97,8 @@ class Tools:
         """Ask the owner. A repetition carries the same operation ID, so it attaches to the first."""
         op = ops.TOOL_WRITE if offered.tool.kind == "write" else ops.TOOL_READ
         give_up = asyncio.get_running_loop().time() + OWNER_WAIT
+        # Whether a write may have been made: a call that left and was not answered cannot be taken back.
+        doubtful = False
         lost = 0
         while True:
             try:
@@ -101,22 +107,21 @@ class Tools:
                 )
                 return ("Error: " if result.is_error else "") + result.content
             except (OwnerUnreachable, OwnerUnready, OwnerFenced, AddonNotRunning) as away:
+                doubtful |= op.write and isinstance(away, OwnerUnreachable | OwnerUnready)
                 if asyncio.get_running_loop().time() > give_up:
-                    return f"Error: {away.message}"
+                    return UNKNOWN if doubtful else f"Error: {away.message}"
                 await asyncio.sleep(OWNER_PAUSE)
             except CallerFenced:
                 raise
             except OutcomeUnknown:
                 # Perhaps only the way back was lost: asked again, the owner tells what the ledger knows.
                 lost += 1
-                if lost < LOST_REPLIES:
-                    await asyncio.sleep(OWNER_PAUSE)
-                    continue
-                return (
-                    "Error: the outcome is unknown; it may have happened. Do not repeat it, tell the person."
-                )
+                if lost == LOST_REPLIES:
+                    return UNKNOWN
+                await asyncio.sleep(OWNER_PAUSE)
             except Failure as failure:
-                return f"Error: {failure.message}"
+                doubtful |= op.write and isinstance(failure, Deadline | Bug)
+                return UNKNOWN if doubtful else f"Error: {failure.message}"
 
 
 def current_time(timezone: Any) -> str:

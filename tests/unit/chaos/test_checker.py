@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from shared.i18n import say
 from tests.chaos.checker import WORKING, check
 from tests.chaos.evidence import Chat, Event, Evidence, Seen
 from tests.chaos.workload import Bot, Step
@@ -14,7 +15,7 @@ BOT = Bot("bnd", "1:token", "progress")
 
 
 def asked(word: str = "ping", expected: Any = "answered") -> Step:
-    return Step(0.0, BOT, 5, word, f"echo {word}", 77, expected)
+    return Step(0.0, BOT, 5, word, f"echo {word}", 77, expected, script=[{"text": "pong"}])
 
 
 def delivery(number: int, purpose: str, action: str, text: str, **more: Any) -> dict[str, Any]:
@@ -94,6 +95,13 @@ def right() -> Evidence:
 
 def test_a_right_history_is_right() -> None:
     assert check(right()) == []
+
+
+@pytest.mark.parametrize(("notice", "chat"), [("new_chat", "d"), ("new_chat_later", "c")])
+def test_a_right_history_with_a_command_is_right(notice: str, chat: str) -> None:
+    evidence = right()
+    with_command(evidence, say(notice, command="/new"), chat)
+    assert check(evidence) == []
 
 
 def lost_on_the_way_in(e: Evidence) -> None:
@@ -208,6 +216,106 @@ def an_older_leader_stored_after_the_claim(e: Evidence) -> None:
     e.chats[0].inbound[0]["term"] = 3
 
 
+def with_command(e: Evidence, notice: str, chat_after: str) -> None:
+    """Before it `ping`, after it `more`, which a turn of its own answers."""
+    chat, first = e.chats[0], e.chats[0].seen
+    more, command = asked("more"), Step(0.0, BOT, 5, "/new", "/new", 77, "obeyed")
+    chat.said = [*chat.said, command, more]
+    chat.seen = [
+        *first, Seen("20", False, "/new", 5.0), Seen("21", True, notice, 5.1), Seen("22", False, more.text, 6.0),
+        Seen("23", True, "pong", 6.1, 6.2),
+    ]  # fmt: skip
+    inbound, message, turn = chat.inbound[0], chat.messages, chat.turns[0]
+    chat.inbound = [
+        inbound, inbound | {"id": 2, "message_key": "m:20", "state": "consumed", "reason": "new_chat", "at": 5.0},
+        inbound | {"id": 3, "message_key": "m:22", "at": 6.0},
+    ]  # fmt: skip
+    seq = 0 if chat_after != "c" else 2
+    chat.messages = [
+        *message,
+        message[0] | {"chat_id": chat_after, "seq": seq + 1, "inbound_id": 3, "content": more.text},
+        message[1] | {"chat_id": chat_after, "seq": seq + 2, "turn_id": 2},
+    ]
+    chat.turns = [turn, turn | {"id": 2, "chat_id": chat_after, "read_seq": seq + 1, "answer_seq": seq + 2}]
+    chat.deliveries = [
+        *chat.deliveries,
+        delivery(3, "notice", "send", notice, platform_id="21", turn_id=None),
+        delivery(4, "working", "send", WORKING, platform_id="23", turn_id=2),
+        delivery(5, "answer", "edit", "pong", target_id=4, turn_id=2),
+    ]
+    e.asked += "\necho more"
+
+
+def a_notice_is_said_twice(e: Evidence) -> None:
+    with_command(e, say("new_chat"), "d")
+    e.chats[0].deliveries.append(
+        delivery(6, "notice", "send", say("new_chat"), platform_id="30", turn_id=None)
+    )
+    e.chats[0].seen = [*e.chats[0].seen, Seen("30", True, say("new_chat"), 9.0)]
+
+
+def a_notice_is_not_said(e: Evidence) -> None:
+    with_command(e, say("new_chat"), "d")
+    del e.chats[0].deliveries[2]
+    e.chats[0].seen = [one for one in e.chats[0].seen if one.id != "21"]
+
+
+def a_working_message_stays(e: Evidence) -> None:
+    e.chats[0].deliveries[1].update(action="send", target_id=None, platform_id="12")
+    e.chats[0].seen = [e.chats[0].seen[0], Seen("11", True, WORKING, 2.0), Seen("12", True, "pong", 3.0)]
+
+
+def a_turn_has_two_working_messages(e: Evidence) -> None:
+    e.chats[0].deliveries.insert(1, delivery(9, "working", "send", WORKING, platform_id="13"))
+    e.chats[0].seen = [*e.chats[0].seen, Seen("13", True, WORKING, 4.0)]
+
+
+def people_are_read_in_another_order(e: Evidence) -> None:
+    with_command(e, say("new_chat_later", command="/new"), "c")
+    one, other = e.chats[0].messages[0], e.chats[0].messages[2]
+    one["inbound_id"], other["inbound_id"] = other["inbound_id"], one["inbound_id"]
+
+
+def a_new_chat_is_the_old_one(e: Evidence) -> None:
+    with_command(e, say("new_chat"), "c")
+
+
+def a_chat_is_left_that_was_to_stay(e: Evidence) -> None:
+    with_command(e, say("new_chat_later", command="/new"), "d")
+
+
+def a_chat_is_left_in_which_a_turn_runs(e: Evidence) -> None:
+    with_command(e, say("new_chat"), "d")
+    e.chats[0].deliveries[1]["seq"] = 3
+    e.chats[0].deliveries[2]["seq"] = 2
+
+
+def a_turn_fails_without_any_cause(e: Evidence) -> None:
+    e.chats[0].turns[0].update(error="turn_broken", state="failed")
+
+
+def an_answer_is_cut(e: Evidence) -> None:
+    e.chats[0].messages[1]["content"] = "po"
+    e.chats[0].deliveries[1]["body"] = {"plain": "po"}
+    e.chats[0].seen = [e.chats[0].seen[0], Seen("11", True, "po", 2.0, 3.0)]
+
+
+def a_model_reads_two_chats(e: Evidence) -> None:
+    other = right().chats[0]
+    other.id, other.said = "6", [asked("other")]
+    other.seen = [Seen("10", False, "echo other", 1.0), Seen("11", True, "pong", 2.0, 3.0)]
+    e.chats.append(other)
+    e.asked = "echo ping echo other"
+
+
+def a_write_is_under_way_for_ever(e: Evidence) -> None:
+    e.operations[0]["state"] = "started"
+
+
+def a_write_that_counts_as_failed_happened(e: Evidence) -> None:
+    e.operations[0]["state"] = "failed"
+
+
 BROKEN: dict[Callable[[Evidence], None], str] = {
     lost_on_the_way_in: "lost",
     never_decided: "stuck",
@@ -233,6 +341,19 @@ BROKEN: dict[Callable[[Evidence], None], str] = {
     a_position_moved_back: "stale",
     more_was_confirmed_than_is_stored: "lost",
     an_older_leader_stored_after_the_claim: "stale",
+    a_notice_is_said_twice: "doubled",
+    a_notice_is_not_said: "lost",
+    a_working_message_stays: "changed",
+    a_turn_has_two_working_messages: "doubled",
+    people_are_read_in_another_order: "order",
+    a_new_chat_is_the_old_one: "changed",
+    a_chat_is_left_that_was_to_stay: "changed",
+    a_chat_is_left_in_which_a_turn_runs: "changed",
+    a_turn_fails_without_any_cause: "lost",
+    an_answer_is_cut: "changed",
+    a_model_reads_two_chats: "admission",
+    a_write_is_under_way_for_ever: "stuck",
+    a_write_that_counts_as_failed_happened: "changed",
 }
 
 
