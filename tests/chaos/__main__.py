@@ -6,7 +6,7 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from shared.lifecycle.points import Point
@@ -30,23 +30,36 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--seed", type=int, help="play this one seed again and show it")
     parser.add_argument("--racks", type=int, default=2, help="clusters side by side")
-    parser.add_argument("--again", action="store_true", help="forget earlier results of the same sources")
+    parser.add_argument("--again", action="store_true", help="forget all earlier results")
     asked = parser.parse_args()
-    if asked.seed is not None:
-        return asyncio.run(_campaign([asked.seed], 1, keep=False))
-    tree = sources()
+    try:
+        return _again(asked.seed) if asked.seed is not None else _run(asked)
+    except KeyboardInterrupt:
+        print("stopped; what was played is kept, and the same command goes on")
+        return 130
+
+
+def _again(seed: int) -> int:
+    """One seed as it was played; when its parts are struck to the millisecond is not in its number."""
+    played = asyncio.run(_campaign([seed], 1))
+    return int(any(entry["violations"] for entry in played))
+
+
+def _run(asked: argparse.Namespace) -> int:
+    tree, began = sources(), time.monotonic()
     if asked.again:
         RESULTS.unlink(missing_ok=True)
     wanted = range(asked.first, asked.first + asked.seeds)
     done = {entry["seed"] for entry in _kept(tree)}
-    began = time.monotonic()
-    code = asyncio.run(_campaign([seed for seed in wanted if seed not in done], asked.racks, keep=True))
+    if found := done & set(wanted):
+        print(f"{len(found)} of {len(wanted)} seeds are played already")
+    asyncio.run(_campaign([seed for seed in wanted if seed not in done], asked.racks, tree))
     entries = [entry for entry in _kept(tree) if entry["seed"] in wanted]
     print("\n" + report(entries, wall_seconds=time.monotonic() - began))
     left = unvisited(entries) if len(entries) >= len(Point) else []
     for point in left:
         print(f"no fault landed at {point} with a turn in flight")
-    return code or int(bool(left) or any(entry["violations"] for entry in entries))
+    return int(bool(left) or any(entry["violations"] for entry in entries))
 
 
 def sources() -> str:
@@ -67,33 +80,42 @@ def _kept(tree: str) -> Iterator[Entry]:
                 yield entry
 
 
-async def _campaign(seeds: list[int], racks: int, *, keep: bool) -> int:
-    tree, waiting = sources(), list(reversed(seeds))
-    RESULTS.parent.mkdir(exist_ok=True)
+def shards_of(seed: int) -> int:
+    """In how many shards the bots of a seed are led."""
+    return 3 if seed % 2 else 1
+
+
+async def _campaign(seeds: list[int], racks: int, tree: str = "") -> list[Entry]:
+    """Play seeds on racks side by side. Results are kept under `tree`, the name of the sources, where it is given."""
+    played: list[Entry] = []
+    waiting = {shards: [s for s in reversed(seeds) if shards_of(s) == shards] for shards in (1, 3)}
 
     async def work(shards: int) -> None:
-        while waiting:
+        while waiting[shards]:
             async with rack(shards=shards) as made:
                 await made.mended()
                 bots = await workload.make_bots(made)
-                for _ in range(min(FRESH_RACK, len(waiting))):
-                    if not waiting:
-                        return
-                    entry = entry_of(await play(made, bots, waiting.pop()), tree)
-                    _tell(entry)
-                    if keep:
-                        with RESULTS.open("a") as file:
-                            file.write(json.dumps(entry) + "\n")
+                for _ in range(FRESH_RACK):
+                    if waiting[shards]:
+                        played.append(entry_of(await play(made, bots, waiting[shards].pop()), tree))
+                        _tell(played[-1])
+                        _keep(played[-1])
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for number in range(min(racks, len(seeds))):
-                group.create_task(work(1 + 2 * (number % 2)))
-    except* Exception as problems:
-        for problem in problems.exceptions:
-            print(f"the harness failed: {problem!r}", file=sys.stderr)
-        raise
-    return 0
+    async def work_all(kinds: Sequence[int]) -> None:
+        for shards in kinds:
+            await work(shards)
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(racks):
+            group.create_task(work_all((3, 1) if number % 2 else (1, 3)))
+    return played
+
+
+def _keep(entry: Entry) -> None:
+    if entry["tree"]:
+        RESULTS.parent.mkdir(exist_ok=True)
+        with RESULTS.open("a") as file:
+            file.write(json.dumps(entry) + "\n")
 
 
 def _tell(entry: Entry) -> None:

@@ -68,7 +68,7 @@ def _admitted_right(evidence: Evidence, chat: Chat, step: Step, row: Row, copies
     if copies != (1 if row["state"] == "admitted" else 0):
         rule = "doubled" if admitted and copies else "lost" if admitted else "admission"
         yield Violation(rule, f"{step.word} is {copies} times in a chat", chat.id, subjects)
-    if not admitted and step.word in evidence.asked:
+    if not admitted and evidence.read_by_model(step.word):
         yield Violation(
             "admission", f"{step.word} was {row['state']}, and a model read it", chat.id, subjects
         )
@@ -106,7 +106,7 @@ def _covered(evidence: Evidence, chat: Chat, conversation: str) -> Iterator[Viol
             )
         for row in covered:
             word = words.get(row["inbound_id"], "")
-            if not turn["error"] and word not in evidence.asked:
+            if not turn["error"] and not evidence.read_by_model(word, until=turn["ended"]):
                 yield Violation(
                     "lost", f"{word} counts as answered and no model read it", chat.id,
                     frozenset({word, f"turn {turn['id']}"}),
@@ -181,8 +181,13 @@ def _stored_as_shown(chat: Chat, turn: Row) -> Iterator[Violation]:
         yield Violation("doubled", f"turn {turn['id']} has the parts {numbers}", chat.id, subjects)
     if {row["epoch"] for row in parts} - {turn["epoch"]}:
         yield Violation("stale", f"an older epoch of turn {turn['id']} planned its answer", chat.id, subjects)
-    planned = "".join(row["body"]["plain"] for row in parts)
-    if _letters(planned) != _letters(answers[0]["content"]):
+    planned = [row["body"]["plain"] for row in parts]
+    stored = answers[0]["content"]
+    # Where an answer was cut, the space at the cut goes; nothing else does.
+    same = (
+        planned == [stored.strip()] if len(planned) == 1 else _letters("".join(planned)) == _letters(stored)
+    )
+    if not same:
         yield Violation(
             "changed", f"turn {turn['id']} stored another answer than it planned", chat.id, subjects
         )
@@ -210,6 +215,11 @@ def order_holds(evidence: Evidence) -> Iterator[Violation]:
 def no_write_ran_twice(evidence: Evidence) -> Iterator[Violation]:
     """One effect for what one message asked for, whatever died; what is recorded as done has happened."""
     by_value: Counter[str] = Counter()
+    known = {row["id"] for row in evidence.operations}
+    turns = {str(turn["id"]) for chat in evidence.chats for turn in chat.turns}
+    for operation in evidence.effects.keys() - known:
+        if operation.partition(":")[0] in turns:
+            yield Violation("hidden", f"{operation} had an effect, and no ledger holds it")
     for row in evidence.operations:
         effects = evidence.effects[row["id"]]
         value = str(row["arguments"])
@@ -223,7 +233,7 @@ def no_write_ran_twice(evidence: Evidence) -> Iterator[Violation]:
 
 def doubts_are_shown_and_explained(evidence: Evidence) -> Iterator[Violation]:
     """`unknown` is the only gap, is caused by what happened to the way to the platform, and its owner sees it."""
-    explained = any(event.explains for event in evidence.events)
+    causes = [event.at for event in evidence.events if event.explains]
     for chat in evidence.chats:
         for row in chat.deliveries:
             if row["state"] in DOUBTFUL and row["id"] not in evidence.listed:
@@ -235,7 +245,7 @@ def doubts_are_shown_and_explained(evidence: Evidence) -> Iterator[Violation]:
                 yield _about(
                     chat, row, "hidden", f"delivery {row['id']} is {row['state']} without a notification"
                 )
-            if row["state"] == "unknown" and not explained:
+            if row["state"] == "unknown" and not any(at <= row["at"] for at in causes):
                 yield _about(chat, row, "doubtful", f"delivery {row['id']} is unknown without any cause")
 
 
@@ -375,7 +385,7 @@ def _replied(step: Step) -> str:
 
 def a_model_reads_one_chat_at_a_time(evidence: Evidence) -> Iterator[Violation]:
     """No request holds what was written in two chats."""
-    for request in evidence.asked.split("\n"):
+    for _, request in evidence.asked:
         read = [
             (chat.id, s.word)
             for chat in evidence.chats

@@ -52,7 +52,7 @@ class Event:
 
 @dataclass(slots=True)
 class Evidence:
-    """All that the checker reads. `asked` are the texts of the model's requests, `polls` (binding, offset) as they came.
+    """All that the checker reads. `asked` are the model's requests, as (time, text), `polls` (binding, offset) as they came.
 
     `effects` counts what the write tool did for each operation; `listed` are the doubtful deliveries that the owner of
     the binding is shown, and `notified` the bindings about which their owner has a notification. `positions` are read positions before and after.
@@ -60,7 +60,7 @@ class Evidence:
 
     seed: int
     chats: list[Chat]
-    asked: str = ""
+    asked: list[tuple[float, str]] = field(default_factory=list)
     operations: list[Row] = field(default_factory=list)
     effects: Counter[str] = field(default_factory=Counter)
     listed: frozenset[int] = frozenset()
@@ -69,6 +69,10 @@ class Evidence:
     cursors: list[Row] = field(default_factory=list)
     positions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
+
+    def read_by_model(self, word: str, *, until: float = float("inf")) -> bool:
+        """Whether a request of that time held this word."""
+        return any(word in text for at, text in self.asked if at <= until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +117,7 @@ async def collect(
     return Evidence(
         seed,
         chats,
-        asked="\n".join(str(call["params"].get("messages")) for call in calls),
+        asked=[(call["at"], str(call["params"].get("messages"))) for call in calls],
         operations=await _rows(rack, "SELECT * FROM operations WHERE turn_id = ANY($1::bigint[])", turns),
         effects=_effects(rack.folder.path),
         listed=frozenset([id_ for binding in bindings for id_ in await _listed(rack, binding)]),
@@ -175,7 +179,8 @@ _ROWS = {
     "messages": """SELECT c.binding_id, c.platform_chat, m.*, extract(epoch FROM m.created_at)::float8 AS at
         FROM messages m JOIN chats c ON c.id = m.chat_id
         WHERE c.binding_id = ANY($1::text[]) AND c.platform_chat = ANY($2::text[]) ORDER BY m.chat_id, m.seq""",
-    "turns": """SELECT c.platform_chat, t.*, extract(epoch FROM t.started_at)::float8 AS at
+    "turns": """SELECT c.platform_chat, t.*, extract(epoch FROM t.started_at)::float8 AS at,
+          extract(epoch FROM t.ended_at)::float8 AS ended
         FROM turns t JOIN chats c ON c.id = t.chat_id
         WHERE c.binding_id = ANY($1::text[]) AND c.platform_chat = ANY($2::text[]) ORDER BY t.id""",
     "deliveries": """SELECT *, extract(epoch FROM coalesce(finished_at, planned_at))::float8 AS at FROM deliveries

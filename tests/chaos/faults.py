@@ -327,6 +327,8 @@ async def _strike_at(rack: Rack, fault: Fault, landed: list[Landed]) -> None:
 async def _strike(rack: Rack, fault: Fault, part: str, landed: list[Landed]) -> None:
     happened = Landed(fault, time.time(), in_flight=await in_flight(rack), part=part)
     landed.append(happened)
-    with contextlib.suppress(ProcessLookupError, psutil.Error):  # it has just died of something else
+    try:
         await ACTS[fault.act](rack, part, fault.seconds)
+    except (ProcessLookupError, psutil.Error, LookupError):
+        landed.remove(happened)  # it has just died of something else
     happened.until = time.time()

@@ -210,7 +210,7 @@ class Rack:
     def wake(self) -> None:
         """Let every stopped process go on."""
         for name in (*(f"frontend-{n + 1}" for n in range(self.frontends)), "owner", "postgres", "nats"):
-            with contextlib.suppress(psutil.Error):
+            with contextlib.suppress(psutil.Error, LookupError):  # not there, or not yet
                 part = psutil.Process(self.pid(name))
                 for process in (part, *part.children(recursive=True)):
                     if process.status() == psutil.STATUS_STOPPED:

@@ -6,6 +6,8 @@ from typing import Any
 
 from shared.lifecycle.points import Point
 
+#: seconds that a seed should take at most; a busy machine takes longer
+LONGEST = 15.0
 #: one seed as it is kept in the file of results
 Entry = dict[str, Any]
 
@@ -52,12 +54,19 @@ def report(entries: Sequence[Entry], *, wall_seconds: float) -> str:
         f"a seed took {quantile(seconds, 0.5):.1f} s (p50), {seconds[-1]:.1f} s at most; this run {wall_seconds:.0f} s",
         f"violations: {sum(len(entry['violations']) for entry in entries)}",
         f"answers without any doubtful step: {100 * clean / max(answers, 1):.1f} %",
+        f"seeds over {LONGEST:g} s: {len([each for each in seconds if each > LONGEST])}",
         "",
+        "silence: how long somebody who wrote around a fault waited for the first sign; of faults with no other near",
         f"{'fault':38} {'times':>5} {'silence p50':>12} {'p95':>7}",
     ]
     for kind, times in sorted(faults.items()):
-        found = sorted(silences.get(kind, [0.0]))
-        lines.append(f"{kind:38} {times:5} {quantile(found, 0.5):10.2f} s {quantile(found, 0.95):5.2f} s")
+        found = sorted(silences.get(kind, []))
+        told = (
+            f"{quantile(found, 0.5):10.2f} s {quantile(found, 0.95):5.2f} s"
+            if found
+            else f"{'-':>12} {'-':>7}"
+        )
+        lines.append(f"{kind:38} {times:5} {told}")
     lines += ["", f"{'point':20} {'landed with a turn in flight':>28}"]
     landings = _landings(entries)
     lines += [f"{point:20} {landings[point]:28}" for point in Point]

@@ -38,8 +38,9 @@ class Result:
 
 def promises_held(result: Result) -> None:
     """Fail with every violation and its history."""
-    assert not result.violations, "\n".join(str(violation) for violation in result.violations)
-    assert result.answers > 0, "nobody was answered"
+    found = "\n".join(str(violation) for violation in result.violations)
+    assert not result.violations, f"seed {result.seed}\n{found}"
+    assert result.answers > 0, f"seed {result.seed}: nobody was answered"
 
 
 async def play(rack: Rack, bots: list[Bot], seed: int, planned: Sequence[Fault] | None = None) -> Result:

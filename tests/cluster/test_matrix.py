@@ -66,6 +66,17 @@ async def test_a_fault_in_the_middle_of_turns_loses_and_doubles_nothing(
     promises_held(result)
 
 
+async def test_slow_previews_of_frontends_that_stop_in_order_never_replace_an_answer(
+    cluster: tuple[Rack, list[Bot]],
+) -> None:
+    made, bots = cluster
+    streaming = [bot for bot in bots if bot.mode == "stream"]
+    stops = [Fault("end", "holder", 0.6), Fault("end", "leader", 1.6)]
+    promises_held(
+        await play(made, streaming, 5_800, [Fault("slow down previews of", "platform", 0.3), *stops])
+    )
+
+
 @pytest.mark.case("CL-09")
 async def test_a_leader_that_sleeps_in_the_middle_of_a_send_wakes_up_as_a_follower(
     cluster: tuple[Rack, list[Bot]],

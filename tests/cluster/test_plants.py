@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout(240)]
 ROOT = Path(__file__).parent.parent.parent
 PLANTS = ROOT / "tests" / "chaos" / "plants"
 #: workloads that a bug gets to show itself in
-TRIES = 6
+TRIES = 10
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,7 @@ def right() -> Evidence:
                 "answer_seq": 2,
                 "error": "",
                 "at": 1.2,
+                "ended": 2.5,
             }
         ],
         deliveries=[
@@ -83,7 +84,7 @@ def right() -> Evidence:
     return Evidence(
         7,
         [chat],
-        asked="echo ping",
+        asked=[(1.5, "echo ping")],
         operations=[{"id": "1:1:0", "turn_id": 1, "state": "done", "arguments": {"value": "ping"}}],
         effects=Counter({"1:1:0": 1}),
         polls=[("bnd", 8)],
@@ -124,7 +125,7 @@ def a_model_read_a_stranger(e: Evidence) -> None:
         {"id": 0, "message_key": "m:9", "state": "refused", "reason": "not_listed", "term": 4, "at": 0.6},
         *e.chats[0].inbound,
     ]
-    e.asked += " secret"
+    e.asked.append((1.6, "secret"))
 
 
 def a_message_is_twice_in_the_chat(e: Evidence) -> None:
@@ -140,7 +141,7 @@ def closed_over_an_unread_message(e: Evidence) -> None:
 
 
 def answered_without_being_read(e: Evidence) -> None:
-    e.asked = ""
+    e.asked.clear()
 
 
 def an_answer_is_seen_twice(e: Evidence) -> None:
@@ -243,7 +244,7 @@ def with_command(e: Evidence, notice: str, chat_after: str) -> None:
         delivery(4, "working", "send", WORKING, platform_id="23", turn_id=2),
         delivery(5, "answer", "edit", "pong", target_id=4, turn_id=2),
     ]
-    e.asked += "\necho more"
+    e.asked.append((1.7, "echo more"))
 
 
 def a_notice_is_said_twice(e: Evidence) -> None:
@@ -305,7 +306,7 @@ def a_model_reads_two_chats(e: Evidence) -> None:
     other.id, other.said = "6", [asked("other")]
     other.seen = [Seen("10", False, "echo other", 1.0), Seen("11", True, "pong", 2.0, 3.0)]
     e.chats.append(other)
-    e.asked = "echo ping echo other"
+    e.asked = [(1.5, "echo ping echo other")]
 
 
 def a_write_is_under_way_for_ever(e: Evidence) -> None:
@@ -314,6 +315,93 @@ def a_write_is_under_way_for_ever(e: Evidence) -> None:
 
 def a_write_that_counts_as_failed_happened(e: Evidence) -> None:
     e.operations[0]["state"] = "failed"
+
+
+def refused_without_a_reason(e: Evidence) -> None:
+    a_model_read_a_stranger(e)
+    e.asked.pop()
+    e.chats[0].inbound[0]["reason"] = ""
+
+
+def who_may_was_refused(e: Evidence) -> None:
+    e.chats[0].inbound[0].update(state="refused", reason="rate")
+
+
+def nobody_starts_a_turn(e: Evidence) -> None:
+    e.chats[0].unread = True
+
+
+def a_turn_answers_nothing_new(e: Evidence) -> None:
+    again = e.chats[0].turns[0] | {"id": 2}
+    e.chats[0].turns = [*e.chats[0].turns, again]
+
+
+def a_part_failed(e: Evidence) -> None:
+    e.chats[0].deliveries[1].update(state="failed", error={"code": "bug"})
+
+
+def an_edit_is_unknown(e: Evidence) -> None:
+    a_doubt_is_hidden(e)
+    e.chats[0].deliveries[1].update(state="unknown", action="edit")
+
+
+def a_turn_has_two_answers(e: Evidence) -> None:
+    e.chats[0].messages = [*e.chats[0].messages, dict(e.chats[0].messages[1])]
+
+
+def nobody_is_notified(e: Evidence) -> None:
+    a_doubt_is_hidden(e)
+    e.listed = frozenset({1, 2})
+    e.chats[0].deliveries[1].update(state="unknown", platform_id="")
+
+
+def an_older_term_stored_after_a_newer_one(e: Evidence) -> None:
+    e.cursors.clear()
+    first = e.chats[0].inbound[0]
+    e.chats[0].inbound = [first, first | {"id": 2, "message_key": "m:99", "term": 3}]
+
+
+def a_cause_came_only_afterwards(e: Evidence) -> None:
+    a_doubt_is_hidden(e)
+    e.listed = frozenset({1})
+    e.events = [Event(99.0, "lose replies of platform", explains=True)]
+
+
+def a_later_turn_read_it(e: Evidence) -> None:
+    e.asked = [(9.0, "echo ping")]
+
+
+def an_effect_is_in_no_ledger(e: Evidence) -> None:
+    e.operations.clear()
+
+
+def a_space_is_lost(e: Evidence) -> None:
+    e.chats[0].messages[1]["content"] = "po ng"
+
+
+#: what is broken, and the words in which it is told
+TOLD: dict[Callable[[Evidence], None], str] = {
+    refused_without_a_reason: "without a reason",
+    who_may_was_refused: "was refused (rate)",
+    nobody_starts_a_turn: "a turn that nobody starts",
+    a_turn_answers_nothing_new: "answers nothing new",
+    a_part_failed: "failed: {'code': 'bug'}",
+    an_edit_is_unknown: "an edit, which can be repeated",
+    a_turn_has_two_answers: "has 2 stored answers",
+    nobody_is_notified: "without a notification",
+    an_older_term_stored_after_a_newer_one: "an older term stored after a newer one",
+    a_cause_came_only_afterwards: "unknown without any cause",
+    a_later_turn_read_it: "counts as answered and no model read it",
+    an_effect_is_in_no_ledger: "no ledger holds it",
+    a_space_is_lost: "stored another answer",
+}
+
+
+@pytest.mark.parametrize(("broken", "words"), TOLD.items(), ids=[each.__name__ for each in TOLD])
+def test_a_broken_promise_is_told_in_words(broken: Callable[[Evidence], None], words: str) -> None:
+    evidence = right()
+    broken(evidence)
+    assert any(words in violation.sentence for violation in check(evidence))
 
 
 BROKEN: dict[Callable[[Evidence], None], str] = {
