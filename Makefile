@@ -42,9 +42,8 @@ check: $(VENV)/.dev  ## Lint, format, types and import rules, for Python 3.11 an
 	$(if $(PYTHON313),$(PYTHON313) -m pip install -qq --disable-pip-version-check --dry-run --ignore-installed \
 	  --require-hashes -r requirements.lock,@echo "no Python 3.13 on this machine: the lock was not resolved under it")
 
-chaos: $(VENV)/.dev  ## Kill parts of a cluster at every instant, then play SEEDS of them at random; goes on where it stopped.
-	$(PYTEST) -m chaos
-	$(BIN)/python -m tests.chaos --seeds $(SEEDS)
+chaos: $(VENV)/.dev  ## Kill parts of a cluster at every instant, then play SEEDS at random (those go on where they stopped).
+	@$(PYTEST) -m chaos; tests=$$?; $(BIN)/python -m tests.chaos --seeds $(SEEDS) && exit $$tests
 
 bench: $(VENV)/.dev  ## Run the benchmarks and print their figures.
 	@for file in $$(grep -l '__main__' benchmarks/*.py); do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done

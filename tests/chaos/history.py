@@ -88,3 +88,12 @@ def words_by_inbound(chat: Chat) -> dict[int, str]:
 
 def short(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def about(chat: Chat, row: Row, rule: str, sentence: str) -> Violation:
+    subjects = {f"delivery {row['id']}"} | ({f"turn {row['turn_id']}"} if row["turn_id"] else set())
+    return Violation(rule, sentence, chat.id, frozenset(subjects))
+
+
+def words(chat: Chat) -> frozenset[str]:
+    return frozenset(step.word for step in chat.said)

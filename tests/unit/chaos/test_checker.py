@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from shared.i18n import say
-from tests.chaos.checker import WORKING, check
+from tests.chaos.checker import check
 from tests.chaos.evidence import Chat, Event, Evidence, Seen
 from tests.chaos.workload import Bot, Step
 
+WORKING = "Working…"
 BOT = Bot("bnd", "1:token", "progress")
 
 
