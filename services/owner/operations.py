@@ -73,7 +73,7 @@ class ToolCalls:
 
     async def write(self, request: ops.ToolRequest, call: Call) -> ToolResult:
         """Make a write once. Raises CallerFenced for a turn that is over, OutcomeUnknown."""
-        addon = self._tool(request, "write")
+        self._tool(request, "write")
         if not call.operation:
             raise Denied("a write needs an operation ID")
         running = self._running.get(call.operation)
@@ -85,7 +85,7 @@ class ToolCalls:
                     stored = await self._store(request, call)
                     if stored.state != "started":
                         return _recorded(stored)
-                    running = self._begin(addon, request, stored)
+                    running = self._begin(request, stored)
         # The caller may go; the write goes on, and the next one to ask attaches to it.
         try:
             return await asyncio.shield(running)
@@ -111,10 +111,8 @@ class ToolCalls:
             raise CallerFenced("this turn has ended or was taken over")
         return stored
 
-    def _begin(
-        self, addon: Running, request: ops.ToolRequest, stored: operations.Operation
-    ) -> "asyncio.Task[ToolResult]":
-        work = self._make(addon, request, stored.id, new=stored.new)
+    def _begin(self, request: ops.ToolRequest, stored: operations.Operation) -> "asyncio.Task[ToolResult]":
+        work = self._make(request, stored.id, new=stored.new)
         try:
             task = self._tasks.run("write", work)
         except RuntimeError:
@@ -124,14 +122,12 @@ class ToolCalls:
         task.add_done_callback(lambda _: self._running.pop(stored.id, None))
         return task
 
-    async def _make(
-        self, addon: Running, request: ops.ToolRequest, operation: str, *, new: bool
-    ) -> ToolResult:
+    async def _make(self, request: ops.ToolRequest, operation: str, *, new: bool) -> ToolResult:
         """Make a stored write, and again only when the add-on is certain that it had no effect.
 
         Raises OutcomeUnknown, recorded, when nobody can say what became of it.
         """
-        result = await self._apply(addon, request, operation) if new else None
+        result = await self._apply(request, operation) if new else None
         for _ in range(TRIES):
             if result is not None:
                 break
@@ -139,7 +135,7 @@ class ToolCalls:
             if settled.outcome == "applied":
                 result = settled
             else:
-                result = await self._apply(self._tool(request, "write"), request, operation)
+                result = await self._apply(request, operation)
         if result is None:
             result = await self._settle(request, operation)
             if result.outcome != "applied":
@@ -148,18 +144,23 @@ class ToolCalls:
                 )
         return await self._finish(operation, result)
 
-    async def _apply(self, addon: Running, request: ops.ToolRequest, operation: str) -> ToolResult | None:
-        """The result of a write; None when its reply was lost."""
+    async def _apply(self, request: ops.ToolRequest, operation: str) -> ToolResult | None:
+        """The result of a write; None when its reply was lost. An add-on that starts again is waited for."""
         await reached(Point.TOOL_BEFORE)
-        try:
-            result = await self._call(addon, request, "apply", operation)
-        except (OutcomeUnknown, Deadline, Bug):
-            # What broke in the middle may have had its effect, as with a send.
-            return None
-        except Failure as failure:
-            result = ToolResult(failure.message, is_error=True, untrusted=False)
-        await reached(Point.TOOL_AFTER)
-        return result
+        give_up = asyncio.get_running_loop().time() + SETTLE_SECONDS
+        while True:
+            try:
+                result = await self._call(self._tool(request, "write"), request, "apply", operation)
+            except (OutcomeUnknown, Deadline, Bug):
+                # What broke in the middle may have had its effect, as with a send.
+                return None
+            except Failure as failure:
+                if isinstance(failure, AddonNotRunning) and asyncio.get_running_loop().time() < give_up:
+                    await asyncio.sleep(SETTLE_PAUSE)
+                    continue
+                result = ToolResult(failure.message, is_error=True, untrusted=False)
+            await reached(Point.TOOL_AFTER)
+            return result
 
     async def _settle(self, request: ops.ToolRequest, operation: str) -> ToolResult:
         """Ask the add-on what became of a write; one that ended is given the time to start again.

@@ -144,3 +144,24 @@ async def test_a_turn_writes_once_even_when_its_addon_dies_after_the_effect(path
     await path.answer(bot, 5001, "It is written", within=15)
     turn = await path.database.fetchval("SELECT id FROM turns WHERE binding_id = $1", bot.binding)
     assert await effects(path, operation_id(turn, 1, 0)) == 1
+
+
+async def test_a_write_waits_for_an_addon_that_is_just_starting_again(path: Rig) -> None:
+    bot = await path.bot()
+    turn = await turn_of(path, bot)
+    operation = operation_id(turn, 1, 0)
+    await fault(path, action="fail", code="addon_not_running", times=3)
+    result = await write(path, bot, turn, operation)
+    assert not result.is_error
+    assert await effects(path, operation) == 1
+
+
+async def test_a_write_whose_addon_broke_after_the_effect_is_not_told_as_failed(path: Rig) -> None:
+    bot = await path.bot()
+    turn = await turn_of(path, bot)
+    operation = operation_id(turn, 1, 0)
+    await fault(path, action="fail", code="bug", moment="after")
+    assert not (await write(path, bot, turn, operation)).is_error
+    stored = "SELECT state FROM operations WHERE id = $1"
+    assert await path.database.fetchval(stored, operation) == "done"
+    assert await effects(path, operation) == 1
