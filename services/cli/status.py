@@ -32,7 +32,7 @@ def status(
     if as_json:
         print(json.dumps(report, indent=2))
     else:
-        _show(report)
+        show(report)
 
 
 def read_run_file(data: Path) -> dict[str, Any]:
@@ -47,7 +47,10 @@ def read_run_file(data: Path) -> dict[str, Any]:
 
 
 async def ask(url: str, key: str) -> dict[str, Any]:
-    """The answer of `/api/cluster`, and with each frontend what its `/readyz` says. Raises Refused."""
+    """The answer of `/api/cluster`, and with each living frontend what its `/readyz` says. Raises Refused.
+
+    One that is gone is not asked: another may answer at its address by now.
+    """
     import aiohttp
 
     timeout = aiohttp.ClientTimeout(total=_PATIENCE)
@@ -64,9 +67,9 @@ async def ask(url: str, key: str) -> dict[str, Any]:
             raise Refused(
                 f"{url} does not answer ({type(problem).__name__}): is the cluster running?"
             ) from None
-        frontends = report["frontends"]
-        answers = await asyncio.gather(*(_readyz(http, entry.get("url", "")) for entry in frontends))
-    for entry, ready in zip(frontends, answers, strict=True):
+        living = [entry for entry in report["frontends"] if entry["alive"]]
+        answers = await asyncio.gather(*(_readyz(http, entry["url"]) for entry in living))
+    for entry, ready in zip(living, answers, strict=True):
         entry["readyz"] = ready
     return report
 
@@ -83,17 +86,22 @@ async def _readyz(http: Any, url: str) -> dict[str, Any] | None:
         return None
 
 
-def _show(report: dict[str, Any]) -> None:
+def show(report: dict[str, Any]) -> None:
+    """Print what `ask` has found, for people."""
     from rich.console import Console
     from rich.table import Table
 
     console = Console(highlight=False)
     table = Table(box=None)
-    for heading in ("frontend", "leads", "ready", "oldest waiting", "version", "url"):
+    for heading in ("frontend", "leads shards", "ready", "oldest waiting", "version", "url"):
         table.add_column(heading, no_wrap=heading == "frontend", overflow="fold")
-    for entry in report["frontends"]:
+    living = [entry for entry in report["frontends"] if entry["alive"]]
+    for entry in living:
         table.add_row(*_row(entry))
     console.print(table)
+    if gone := len(report["frontends"]) - len(living):
+        console.print(f"  {gone} gone in the last day")
+    console.print(f"[bold]links[/bold]  {_links(living)}")
     for name in ("owner", "bus", "database"):
         console.print(f"[bold]{name}[/bold]  {_line(report.get(name))}")
     for addon in (report.get("owner") or {}).get("addons") or []:
@@ -104,7 +112,7 @@ def _show(report: dict[str, Any]) -> None:
 def _row(entry: dict[str, Any]) -> tuple[str, ...]:
     ready = entry["readyz"]
     shards = entry.get("shards") or []
-    waiting = ((ready or {}).get("checks", {}).get("messages") or {}).get("oldest_waiting_seconds")
+    waiting = _check(ready, "messages").get("oldest_waiting_seconds")
     return (
         entry["id"],
         "★ " + ", ".join(str(shard) for shard in shards) if shards else "",
@@ -113,6 +121,19 @@ def _row(entry: dict[str, Any]) -> tuple[str, ...]:
         str(entry.get("version", "")),
         str(entry.get("url", "")),
     )
+
+
+def _links(living: list[dict[str, Any]]) -> str:
+    """Every frontend tells the same of the whole cluster, so the first that tells is enough."""
+    for links in (_check(entry["readyz"], "links") for entry in living):
+        if links.get("deaf") is not None:
+            return f"deaf connections {links['deaf']}, oldest poll {links['oldest_poll_seconds']:.1f} s ago"
+    return "unknown"
+
+
+def _check(ready: dict[str, Any] | None, name: str) -> dict[str, Any]:
+    """The facts of one check of a `/readyz`; none where nobody told any."""
+    return (ready or {}).get("checks", {}).get(name) or {}
 
 
 def _line(facts: dict[str, Any] | None) -> str:
