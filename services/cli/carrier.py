@@ -74,9 +74,11 @@ def _usable(identity: Known) -> Known:
     try:
         context(identity)
     except (OSError, ssl.SSLError) as problem:
-        why = problem.strerror or problem
+        why, certificate = problem.strerror or problem, identity.certificate
+        role, _, name = certificate.stem.partition("-")
+        again, how = ("again ", "--renew") if certificate.exists() else ("", f"--{role}s {name}")
         raise Refused(
-            f"the certificate {identity.certificate} cannot be used ({why}): "
-            f"make it again with `trunkline certs --folder {identity.certificate.parent} --renew`"
+            f"the certificate {certificate} cannot be used ({why}): "
+            f"make it {again}with `trunkline certs --folder {certificate.parent} {how}`"
         ) from None
     return identity

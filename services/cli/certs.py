@@ -26,16 +26,30 @@ class Written:
 
 def certs(
     folder: Annotated[Path, typer.Option(help="Where the certificates are, or will be.")],
-    owners: Annotated[str, typer.Option(help="Names of owners, separated by commas.")] = "main",
-    frontends: Annotated[str, typer.Option(help="Names of frontends, separated by commas.")] = "main",
+    owners: Annotated[
+        str | None, typer.Option(help="Names of owners, separated by commas; without --renew, main.")
+    ] = None,
+    frontends: Annotated[
+        str | None, typer.Option(help="Names of frontends, separated by commas; without --renew, main.")
+    ] = None,
     days: Annotated[
         int, typer.Option(help="How long the peers' certificates are valid.", min=1, max=3650)
     ] = 365,
-    renew: Annotated[bool, typer.Option("--renew", help="Make the peers' certificates again.")] = False,
+    renew: Annotated[
+        bool,
+        typer.Option(
+            "--renew",
+            help="Make the certificates of the named peers again, of all in the folder if none is named.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Make the private CA and a certificate for each peer. What is there is kept; running peers see renewals."""
-    peers = [("owner", name) for name in _names(owners)] + [("frontend", name) for name in _names(frontends)]
+    if renew and owners is None and frontends is None:
+        peers = present(folder)
+    else:
+        other = "" if renew else "main"
+        peers = _peers("owner", owners, other) + _peers("frontend", frontends, other)
     rows = ensure(folder, peers, valid=timedelta(days=days), renew=renew)
     if as_json:
         facts = [{"file": r.file, "expires": r.expires.isoformat(), "written": r.written} for r in rows]
@@ -47,12 +61,19 @@ def certs(
 def ensure(
     folder: Path, peers: list[tuple[str, str]], *, valid: timedelta, renew: bool = False
 ) -> list[Written]:
-    """Make what is missing: the CA once, and a certificate for each peer. Raises Refused."""
+    """Make what is missing: the CA once, and a certificate for each peer. Raises Refused.
+
+    A CA whose key is elsewhere is never replaced: every peer relies on it.
+    """
     from shared.carrier.certs import issue, make_ca
 
     rows = []
     try:
         new = not (folder / "ca.key").exists()
+        if new and (renew or (folder / "ca.pem").exists()):
+            raise Refused(
+                f"{folder} holds no ca.key: run this where the certificates were made, and copy them"
+            )
         if new:
             make_ca(folder)
         rows.append(_written(folder / "ca.pem", written=new))
@@ -68,6 +89,20 @@ def ensure(
     return rows
 
 
+def present(folder: Path) -> list[tuple[str, str]]:
+    """The peers whose certificates are in the folder. Raises Refused where it holds none."""
+    peers = [
+        (role, path.stem.removeprefix(f"{role}-"))
+        for role in ("owner", "frontend")
+        for path in sorted(folder.glob(f"{role}-*.pem"))
+    ]
+    if not peers:
+        raise Refused(
+            f"{folder} holds no certificate of a peer: make them with `trunkline certs --folder {folder}`"
+        )
+    return peers
+
+
 def expiry(certificate: Path) -> datetime:
     """When a certificate ends. Raises OSError, ValueError."""
     from cryptography import x509
@@ -75,8 +110,9 @@ def expiry(certificate: Path) -> datetime:
     return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc
 
 
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+def _peers(role: str, names: str | None, default: str) -> list[tuple[str, str]]:
+    given = default if names is None else names
+    return [(role, name.strip()) for name in given.split(",") if name.strip()]
 
 
 def _complete(certificate: Path) -> bool:

@@ -48,6 +48,37 @@ def test_renewal_replaces_the_peers_and_keeps_the_ca(tmp_path: Path) -> None:
     assert (tmp_path / "owner-main.pem").read_bytes() != owner
 
 
+def test_renewal_without_names_renews_every_peer_of_the_folder_and_makes_none(tmp_path: Path) -> None:
+    run("--folder", str(tmp_path), "--owners", "prime", "--frontends", "a,b")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    run("--folder", str(tmp_path), "--renew")
+    after = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert after.keys() == before.keys()
+    assert {name for name in after if after[name] == before[name]} == {"ca.pem", "ca.key"}
+
+
+def test_renewal_with_a_name_renews_that_peer_alone(tmp_path: Path) -> None:
+    run("--folder", str(tmp_path), "--frontends", "a,b")
+    told = json.loads(run("--folder", str(tmp_path), "--renew", "--frontends", "b", "--json"))
+    assert [entry["file"] for entry in told["certificates"]] == ["ca.pem", "frontend-b.pem"]
+
+
+def test_renewal_of_an_empty_folder_is_refused_and_makes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="holds no certificate of a peer"):
+        certs.present(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("renew", [True, False])
+def test_a_ca_whose_key_is_elsewhere_is_not_replaced(tmp_path: Path, renew: bool) -> None:
+    certs.ensure(tmp_path, [("owner", "main")], valid=DAY)
+    (tmp_path / "ca.key").unlink()
+    before = (tmp_path / "ca.pem").read_bytes()
+    with pytest.raises(Refused, match=r"holds no ca\.key"):
+        certs.ensure(tmp_path, certs.present(tmp_path), valid=DAY, renew=renew)
+    assert (tmp_path / "ca.pem").read_bytes() == before
+
+
 def test_people_see_a_table_with_the_days_that_are_left(tmp_path: Path) -> None:
     shown = run("--folder", str(tmp_path), "--days", "90")
     assert "frontend-main.pem" in shown
@@ -80,5 +111,11 @@ def test_certificates_that_cannot_be_used_are_told_with_the_remedy(tmp_path: Pat
         (tmp_path / "owner-main.key").unlink()
     else:
         (tmp_path / "owner-main.pem").write_text("no certificate")
-    with pytest.raises(Refused, match="trunkline certs"):
+    with pytest.raises(Refused, match=r"trunkline certs .* --renew"):
         server_identity(Carrier(folder=str(tmp_path)))
+
+
+def test_a_named_certificate_that_is_not_there_is_made_and_not_renewed(tmp_path: Path) -> None:
+    certs.ensure(tmp_path, [("frontend", "a")], valid=DAY)
+    with pytest.raises(Refused, match=r"make it with .* --frontends b`"):
+        client_identity(Carrier(folder=str(tmp_path), name="b"))
