@@ -96,6 +96,10 @@ class Channel(Generic[In]):
     async def batches(self) -> AsyncIterator[list[In]]:
         """What arrives, until the connection ends; raises Garbled."""
         async for message in self._socket:
+            if message.type is aiohttp.WSMsgType.ERROR:
+                if isinstance(message.data, aiohttp.WebSocketError):
+                    raise Garbled(str(message.data))
+                return  # The heartbeat got no answer, or the transport broke: lost, and nobody's fault.
             if message.type is not aiohttp.WSMsgType.BINARY:
                 raise Garbled("a carrier connection carries binary messages only")
             try:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from structlog.testing import capture_logs
 
 from shared.carrier import CarrierClient, CarrierServer, Operation
 from shared.domain import errors
@@ -134,6 +135,27 @@ async def test_a_frozen_link_is_replaced_by_a_new_one_while_the_old_one_stays_fr
     await until(lambda: relay.accepted > opened)
     await until(lambda: far.connected)
     assert await far.call(samples.ECHO, Text("over a new one")) == Text("over a new one")
+
+
+async def test_a_frontend_that_stands_still_is_lost_and_not_called_garbled(owner: Owner, pki: Pki) -> None:
+    server = CarrierServer(
+        owner.handlers(), identity=pki.server(), authorize=owner.authorize, heartbeat=0.2, stop_grace=0.0
+    )
+    await server.start()
+    relay = Relay(server.port)
+    await relay.start()
+    client = CarrierClient("127.0.0.1", relay.port, pki.client(), connections=1, backoff=(0.01, 0.05))
+    await client.start()
+    with capture_logs() as logged:
+        call = asyncio.gather(client.call(samples.READ, Text()), return_exceptions=True)
+        await owner.entered.get()
+        relay.freeze_open()
+        await owner.cancelled.get()
+    await client.stop()
+    await call
+    await relay.stop()
+    await server.stop()
+    assert [entry for entry in logged if entry["log_level"] != "info"] == []
 
 
 async def test_a_restarted_owner_is_called_again(owner: Owner, pki: Pki) -> None:
