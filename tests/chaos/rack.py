@@ -62,7 +62,7 @@ SHORT = {
     "TRUNKLINE_LIMITS_SENDER_PER_MINUTE": "1000",
 }
 #: what a query meets while Postgres is down, stopped, or on its way up
-DATABASE_AWAY = (OSError, TimeoutError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError,
+DATABASE_AWAY = (OSError, TimeoutError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError, asyncpg.InternalClientError,
                  asyncpg.CannotConnectNowError, asyncpg.OperatorInterventionError)  # fmt: skip
 #: seconds that a rack gets to have all its parts running again
 MEND_SECONDS = 30.0
