@@ -12,7 +12,7 @@ from shared.lifecycle import Tasks
 from shared.observe import metrics
 from shared.observe.health import Finding, Health
 from shared.store import Database, StoreUnavailable, liveness
-from shared.store.liveness import Summary
+from shared.store.liveness import Ages, Summary
 
 log = structlog.get_logger(__name__)
 
@@ -51,6 +51,7 @@ class Links:
         found = await liveness.summary(self._database, self._limit)
         metrics.DEAF_BINDINGS.set(found.deaf)
         metrics.OLDEST_POLL.set(found.oldest_poll)
+        metrics.OLDEST_FRAME.set(found.oldest_frame)
         return found
 
     async def _check(self) -> Finding:
@@ -59,15 +60,34 @@ class Links:
             found = await self._look()
         except StoreUnavailable:
             return Finding(ok=True, facts={"deaf": None})
-        sentence = (
-            f"{found.deaf} connections hear nothing from their platform; each says why in its liveness"
-            if found.deaf
-            else ""
-        )
         facts = {
             "deaf": found.deaf,
-            "deaf_ids": list(found.worst),
+            "deaf_ids": [each.id for each in found.worst if each.state == "deaf"],
+            "worst": [_ages(each) for each in found.worst],
             "oldest_poll_seconds": round(found.oldest_poll, 3),
+            "oldest_frame_seconds": round(found.oldest_frame, 3),
             "deaf_after_seconds": self._limit,
         }
-        return Finding(ok=True, sentence=sentence, facts=facts)
+        return Finding(ok=True, sentence=_sentence(found.deaf), facts=facts)
+
+
+def _sentence(deaf: int) -> str:
+    if deaf == 1:
+        return "1 connection hears nothing from its platform; it says why in its liveness"
+    return (
+        f"{deaf} connections hear nothing from their platform; each says why in its liveness" if deaf else ""
+    )
+
+
+def _ages(each: Ages) -> dict[str, str | float | None]:
+    return {
+        "id": each.id,
+        "state": each.state,
+        "last_poll_seconds": _rounded(each.last_poll),
+        "last_frame_seconds": _rounded(each.last_frame),
+        "oldest_waiting_seconds": _rounded(each.oldest_waiting),
+    }
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)

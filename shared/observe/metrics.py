@@ -31,6 +31,11 @@ OLDEST_POLL = Gauge(
     "Age of the oldest last completed poll of a connection that is on, over the whole cluster.",
     registry=REGISTRY,
 )
+OLDEST_FRAME = Gauge(
+    "trunkline_oldest_frame_seconds",
+    "How long a connection that is on has heard nothing at all from its platform, the longest over the whole cluster.",
+    registry=REGISTRY,
+)
 LEADER_TERM = Gauge(
     "trunkline_leader_term",
     "Term of the shards that this frontend leads; 0 when it does not.",

@@ -4,6 +4,7 @@ from datetime import datetime
 
 import msgspec
 
+from shared.domain.errors import PlatformLimited
 from shared.i18n import say
 from shared.store.liveness import Liveness, State
 
@@ -15,7 +16,6 @@ _SENTENCES = {
     "addon_not_running": "live_addon",
     "platform_unavailable": "live_unavailable",
     "deadline": "live_unavailable",
-    "platform_limited": "live_limited",
     "conflict": "live_conflict",
     "credentials": "live_credentials",
     "gone": "live_refused",
@@ -25,8 +25,9 @@ _SENTENCES = {
 
 
 class LivenessView(msgspec.Struct):
-    """`state`: listening, deaf, off or starting. `failure` is the code of what fails now, and `since` when it began.
+    """`state`: listening, waiting (as the platform asked), deaf, off or starting.
 
+    `failure` is the code of what fails now, and `since` when it began.
     `last_frame_at` is the last time anything at all was heard from the platform, an empty answer too.
     """
 
@@ -59,7 +60,8 @@ def liveness_view(link: Liveness, platform: str, off_reason: str) -> LivenessVie
 def _sentence(link: Liveness, platform: str, off_reason: str) -> str:
     if link.state == "off":
         return off_reason or say("live_off" if link.has_token else "live_no_token")
-    if link.failure:
+    # A wait that the platform asked for is a state of its own; once it is over, it explains nothing any more.
+    if link.failure not in {"", PlatformLimited.code}:
         return say(_SENTENCES.get(link.failure, "live_broken"), platform=platform)
     return say(f"live_{link.state}", platform=platform)
 

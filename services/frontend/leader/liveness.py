@@ -17,7 +17,8 @@ class Link:
     """The link of one binding; times are monotonic seconds, None for never.
 
     `polled_at`: the last completed poll. `heard_at`: the last time anything at all was heard from the platform.
-    `failing_since` is the first of the failures in a row, `failure` the code of the last one.
+    `failing_since` is the first of the failures in a row, `failure` the code of the last one. `held_until`: when the
+    platform, which asked to wait, is asked again.
     """
 
     polled_at: float | None = None
@@ -25,6 +26,7 @@ class Link:
     failure: str = ""
     failing_since: float | None = None
     failures: int = 0
+    held_until: float | None = None
     conflict_since: float | None = None
     duplicates: int = 0
 
@@ -35,14 +37,20 @@ class Link:
             self.heard_at = now
 
     def failed(self, code: str, now: float, *, heard: bool = False) -> None:
-        self.failure = code
+        self.failure, self.held_until = code, None
         self.failing_since = now if self.failing_since is None else self.failing_since
         if heard:
             self.heard_at = now
 
+    def held(self, code: str, now: float, seconds: float) -> None:
+        """The platform asked to wait."""
+        self.failed(code, now, heard=True)
+        self.held_until = now + seconds
+
     def well(self) -> None:
         """What a poll brought is stored."""
         self.failure, self.failing_since, self.conflict_since, self.failures = "", None, None, 0
+        self.held_until = None
 
 
 class Bookkeeper:
@@ -77,11 +85,12 @@ class Bookkeeper:
 
         for binding, link in links.items():
             polled, heard, failing = ago(link.polled_at), ago(link.heard_at), ago(link.failing_since)
-            yield Seen(binding, polled, heard, link.failure, failing, link.duplicates)
+            held = None if link.held_until is None else max(0.0, link.held_until - now)
+            yield Seen(binding, polled, heard, link.failure, failing, held, link.duplicates)
 
 
 def _facts(link: Link) -> tuple[object, ...]:
-    return link.polled_at, link.heard_at, link.failure, link.failing_since
+    return link.polled_at, link.heard_at, link.failure, link.failing_since, link.held_until
 
 
 #: a link that nothing is known of says nothing, so that what the leader before wrote stays until it is known better

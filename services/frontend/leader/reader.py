@@ -98,8 +98,9 @@ class Reader:
                 return True
             await self._pause()
         except PlatformLimited as limited:
-            self._link.failed(limited.code, self._means.clock(), heard=True)
-            await asyncio.sleep(min(limited.seconds, LONGEST_HOLD))
+            seconds = min(limited.seconds, LONGEST_HOLD)
+            self._link.held(limited.code, self._means.clock(), seconds)
+            await asyncio.sleep(seconds)
         except StoreUnavailable as problem:
             log.info("polling_waits_for_the_database", problem=str(problem))
             self._stale = True

@@ -128,12 +128,66 @@ async def test_every_frontend_tells_of_a_deaf_connection_and_stays_ready(short: 
         status, links = await readyz(short, replica)
         assert (status, links["ok"], links["deaf"], links["deaf_ids"]) == (200, True, 1, [bot.binding])
         assert links["oldest_poll_seconds"] > WAIT + DEAF
-        assert "liveness" in links["message"]
+        assert links["message"] == "1 connection hears nothing from its platform; it says why in its liveness"
+        assert links["worst"][0]["id"] == bot.binding
+        assert links["worst"][0]["last_poll_seconds"] > WAIT + DEAF
+        assert links["oldest_frame_seconds"] > WAIT + DEAF
     assert await gauge(short, short.replicas[0], "trunkline_deaf_bindings") == 1
+    assert await gauge(short, short.replicas[0], "trunkline_oldest_frame_seconds") > WAIT + DEAF
     await short.sim.delete("telegram/faults")
     heard = await becomes(short, bot, "listening")
     assert heard["last_frame_at"] >= heard["last_poll_at"] > deaf["last_poll_at"]
     assert (await readyz(short, short.replicas[0]))[1]["deaf"] == 0
+
+
+@pytest.mark.case("TG-20")
+async def test_readiness_and_metrics_tell_the_three_ages_of_what_waits(short: Rig) -> None:
+    bot = await listening(short)
+    await short.script("slowly", {"text": "You said: slowly"}, delay_ms=2500)
+    await short.says(bot, 5004, "slowly")
+
+    async def waits() -> dict[str, Any] | None:
+        worst = (await readyz(short, short.replicas[1]))[1]["worst"]
+        return next((each for each in worst if (each["oldest_waiting_seconds"] or 0) > 0.5), None)
+
+    found = await until_answer(waits)
+    assert (found["id"], found["state"]) == (bot.binding, "listening")
+    assert 0 <= found["last_frame_seconds"] < WAIT + DEAF + SLACK
+    assert 0 <= found["last_poll_seconds"] < WAIT + DEAF + SLACK
+    for name in ("poll", "frame", "waiting"):
+        assert await gauge(short, short.replicas[1], f"trunkline_oldest_{name}_seconds") >= 0
+    await short.answer(bot, 5004, "You said: slowly")
+
+
+async def test_a_connection_whose_platform_asked_to_wait_is_not_deaf_meanwhile(short: Rig) -> None:
+    bot = await listening(short)
+    asked = WAIT + DEAF + 3
+    limited = {
+        "ok": False,
+        "error_code": 429,
+        "description": "Too Many Requests: retry later",
+        "parameters": {"retry_after": int(asked)},
+    }
+    await short.fault(bot, "getUpdates", status=429, body=limited, times=1)
+    waiting = await becomes(short, bot, "waiting")
+    assert waiting["failure"] == "platform_limited"
+    assert "nothing to do" in waiting["sentence"]
+    assert waiting["last_frame_at"] > waiting["last_poll_at"], "it spoke, and no poll of it was completed"
+
+    async def silent_for_long() -> dict[str, Any] | None:
+        status, links = await readyz(short, short.replicas[0])
+        (own,) = (each for each in links["worst"] if each["id"] == bot.binding)
+        return links if own["last_poll_seconds"] > WAIT + DEAF + 0.5 else None
+
+    links = await until_answer(silent_for_long)
+    assert (links["deaf"], links["deaf_ids"], links["message"]) == (0, [], "")
+    assert (await liveness(short, bot))["state"] == "waiting"
+    await until_answer(lambda: _is_well(short, bot))
+
+
+async def _is_well(path: Rig, bot: Bot) -> bool:
+    found = await liveness(path, bot)
+    return (found["state"], found["failure"]) == ("listening", "")
 
 
 async def _failing(path: Rig, bot: Bot) -> dict[str, Any] | None:
@@ -153,12 +207,7 @@ async def test_a_connection_tells_its_failure_and_that_it_is_off(short: Rig) -> 
     assert failing["failure"] == "conflict"
     assert "Another program" in failing["sentence"]
     await short.sim.delete("telegram/faults")
-
-    async def mended() -> bool:
-        found = await liveness(short, bot)
-        return (found["state"], found["failure"]) == ("listening", "")
-
-    await until_answer(mended)
+    await until_answer(lambda: _is_well(short, bot))
     await short.switch(bot, on=False)
     off = await becomes(short, bot, "off")
     assert (off["failure"], off["sentence"]) == ("", "It is switched off. Switch it on to let it listen.")

@@ -31,7 +31,7 @@ async def link(store: Database) -> Liveness:
 
 
 def seen(polled: float | None = None, heard: float | None = None, failure: str = "", more: int = 0) -> Seen:
-    return Seen("bnd_1", polled, heard, failure, 7.0 if failure else None, more)
+    return Seen("bnd_1", polled, heard, failure, 7.0 if failure else None, None, more)
 
 
 async def test_a_completed_poll_makes_a_link_listen_and_silence_makes_it_deaf(linked: Database) -> None:
@@ -59,6 +59,26 @@ async def test_polls_of_what_is_kept_here_do_not_hide_a_silent_link(linked: Data
     assert (await link(linked)).state == "deaf"
     await liveness.heard(linked, "telegram", {"bnd_1": 2.0})
     assert (await link(linked)).state == "listening"
+
+
+async def test_a_link_whose_platform_asked_to_wait_is_not_deaf_before_its_silence_after_that(
+    linked: Database,
+) -> None:
+    silent, platform = LIMIT + 30, "platform_limited"
+    held = Seen("bnd_1", silent, silent, platform, silent, 20.0, 0)
+    await liveness.note(linked, 3, [held])
+    assert (await link(linked)).state == "waiting"
+    assert (await liveness.summary(linked, LIMIT)).deaf == 0
+    await linked.execute(
+        "UPDATE binding_cursor SET held_until = now() - make_interval(secs => $1)", LIMIT - 5
+    )
+    assert (await link(linked)).state == "listening"
+    await linked.execute(
+        "UPDATE binding_cursor SET held_until = now() - make_interval(secs => $1)", LIMIT + 1
+    )
+    assert (await link(linked)).state == "deaf"
+    await liveness.note(linked, 3, [seen(silent, silent)])
+    assert await linked.fetchval("SELECT held_until IS NULL FROM binding_cursor")
 
 
 async def test_only_the_term_that_claimed_a_binding_says_how_it_is(linked: Database) -> None:
@@ -146,6 +166,29 @@ async def test_the_age_of_what_waits_is_shown(linked: Database) -> None:
     assert ((await link(linked)).oldest_waiting or 0) >= 60
 
 
+async def test_the_summary_shows_the_three_ages_of_the_worst(linked: Database) -> None:
+    await liveness.note(linked, 3, [seen(polled=20.0, heard=10.0)])
+    await intake.store_pushed(linked, "bnd_1", MESSAGE)
+    await linked.execute("UPDATE binding_cursor SET heard_at = now() - interval '10 seconds'")
+    await linked.execute("UPDATE inbound SET received_at = now() - interval '30 seconds'")
+    await linked.execute(
+        "INSERT INTO bindings (id, user_id, kind, name, enabled, updated_at) "
+        "VALUES ('idle', 'usr_1', 'telegram', 'Bot', true, now() - interval '40 seconds')"
+    )
+    await linked.execute("INSERT INTO binding_cursor (binding_id) VALUES ('idle')")
+    await linked.execute(
+        "INSERT INTO binding_secrets (binding_id, name, sealed) VALUES ('idle', 'token', 'x')"
+    )
+    found = await liveness.summary(linked, LIMIT)
+    first, second = found.worst
+    ages = (first.last_poll, first.last_frame, first.oldest_waiting)
+    assert (first.id, first.state) == ("bnd_1", "listening"), "what waits comes before what is silent"
+    assert [round(age or 0, -1) for age in ages] == [20, 10, 30]
+    assert (second.id, second.state) == ("idle", "starting")
+    assert (second.last_poll, second.last_frame, second.oldest_waiting) == (None, None, None)
+    assert [round(age, -1) for age in (found.oldest_poll, found.oldest_frame)] == [40, 10]
+
+
 async def test_the_summary_counts_the_deaf_and_names_the_worst_ten(linked: Database) -> None:
     await liveness.note(linked, 3, [seen(polled=1.0)])
     await linked.execute(
@@ -160,7 +203,8 @@ async def test_the_summary_counts_the_deaf_and_names_the_worst_ten(linked: Datab
         "WHERE id NOT IN ('bnd_1', 'more_12')"
     )
     found = await liveness.summary(linked, LIMIT)
-    assert (found.deaf, found.worst) == (11, tuple(f"more_{n}" for n in range(11, 1, -1)))
+    assert found.deaf == 11
+    assert [each.id for each in found.worst] == [f"more_{n}" for n in range(11, 1, -1)]
     assert 11 * 60 <= found.oldest_poll < 11 * 60 + 30
 
 

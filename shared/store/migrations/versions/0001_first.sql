@@ -229,6 +229,7 @@ CREATE TABLE binding_cursor (
   heard_at      timestamptz,
   failure       text NOT NULL DEFAULT '',
   failing_since timestamptz,
+  held_until    timestamptz,
   duplicates    bigint NOT NULL DEFAULT 0
 );
 
