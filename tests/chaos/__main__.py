@@ -6,11 +6,12 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from shared.lifecycle.points import Point
 from tests.chaos import workload
+from tests.chaos.faults import ANYTIME, Fault
 from tests.chaos.rack import rack
 from tests.chaos.report import Entry, entry_of, report, unvisited
 from tests.chaos.seed import play
@@ -29,11 +30,14 @@ def main() -> int:
     )
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--seed", type=int, help="play this one seed again and show it")
+    parser.add_argument("--alone", type=int, help="each kind of fault so often, with no other one near")
     parser.add_argument("--racks", type=int, default=2, help="clusters side by side")
     parser.add_argument("--again", action="store_true", help="forget all earlier results")
     asked = parser.parse_args()
     try:
-        return _again(asked.seed) if asked.seed is not None else _run(asked)
+        if asked.seed is not None:
+            return _again(asked.seed)
+        return _run(asked) if asked.alone is None else _run_alone(asked)
     except KeyboardInterrupt:
         print("stopped; what was played is kept, and the same command goes on")
         return 130
@@ -42,6 +46,16 @@ def main() -> int:
 def _again(seed: int) -> int:
     """One seed as it was played; when its parts are struck to the millisecond is not in its number."""
     played = asyncio.run(_campaign([seed], 1))
+    return int(any(entry["violations"] for entry in played))
+
+
+def _run_alone(asked: argparse.Namespace) -> int:
+    """Every kind of fault by itself, for the silence after it; nothing of it is kept."""
+    began = time.monotonic()
+    kinds = list(dict.fromkeys(ANYTIME)) * asked.alone
+    seeds = {asked.first + n: [Fault(act, target, at=1.0)] for n, (act, target) in enumerate(kinds)}
+    played = asyncio.run(_campaign(list(seeds), asked.racks, planned=seeds))
+    print("\n" + report(played, wall_seconds=time.monotonic() - began))
     return int(any(entry["violations"] for entry in played))
 
 
@@ -85,9 +99,15 @@ def shards_of(seed: int) -> int:
     return 3 if seed % 2 else 1
 
 
-async def _campaign(seeds: list[int], racks: int, tree: str = "") -> list[Entry]:
-    """Play seeds on racks side by side. Results are kept under `tree`, the name of the sources, where it is given."""
+async def _campaign(
+    seeds: list[int], racks: int, tree: str = "", planned: Mapping[int, Sequence[Fault]] | None = None
+) -> list[Entry]:
+    """Play seeds on racks side by side, with their own faults or those that are planned.
+
+    Results are kept under `tree`, the name of the sources, where it is given.
+    """
     played: list[Entry] = []
+    faults = planned or {}
     waiting = {shards: [s for s in reversed(seeds) if shards_of(s) == shards] for shards in (1, 3)}
 
     async def work(shards: int) -> None:
@@ -97,7 +117,8 @@ async def _campaign(seeds: list[int], racks: int, tree: str = "") -> list[Entry]
                 bots = await workload.make_bots(made)
                 for _ in range(FRESH_RACK):
                     if waiting[shards]:
-                        played.append(entry_of(await play(made, bots, waiting[shards].pop()), tree))
+                        seed = waiting[shards].pop()
+                        played.append(entry_of(await play(made, bots, seed, faults.get(seed)), tree))
                         _tell(played[-1])
                         _keep(played[-1])
 
