@@ -27,6 +27,9 @@ DoubtCode = Literal[
 #: why a part cannot be sent again, or dismissed
 ObstacleCode = Literal["not_doubtful", "step", "removal", "binding_off"]
 
+#: characters that are quoted of what a platform said
+QUOTED = 300
+
 #: code of a failure after which the sending was given up -> code and sentence here
 _GIVEN_UP: dict[str, tuple[DoubtCode, str]] = {
     "platform_limited": ("limited", "doubt_limited"),
@@ -47,8 +50,18 @@ class Obstacle(NamedTuple):
     sentence: str
 
 
-def why(state: str, error: dict[str, Any]) -> Why:
-    """What became of a part, from its state and the recorded failure."""
+def why(state: str, error: dict[str, Any], purpose: str = "answer") -> Why:
+    """What became of a part, from its state and the recorded failure, and what to do.
+
+    A working message has the same codes, and sentences that do not ask to send it again: it cannot be.
+    """
+    found = _why(state, error)
+    if purpose != "working":
+        return found
+    return Why(found.code, say("doubt_working_lost" if state == "unknown" else "doubt_working_not_sent"))
+
+
+def _why(state: str, error: dict[str, Any]) -> Why:
     failure = error.get("code", "")
     if state == "unknown":
         broken = failure == "bug"
@@ -63,7 +76,12 @@ def _refused(reason: str, said: str) -> Why:
     for code in get_args(DoubtCode):
         if code == reason and code not in {"bug", "refused"}:
             return Why(code, say(f"doubt_{code}"))
-    return Why("refused", say("doubt_refused", said=said.rstrip(".") or "it did not say why"))
+    return Why("refused", say("doubt_refused", said=_quoted(said) or "it did not say why"))
+
+
+def _quoted(said: str) -> str:
+    """What the platform said, at a length that a page can show."""
+    return said.rstrip(".") if len(said) <= QUOTED else said[: QUOTED - 1] + "…"
 
 
 def obstacle(doubt: Doubt) -> Obstacle | None:

@@ -289,4 +289,4 @@ class DeliveryQueue:
 
 def _alert() -> Alert:
     """What the owner of a binding reads; the store knows the names."""
-    return Alert(say("undelivered_title", name="{name}"), say("undelivered"))
+    return Alert(say("undelivered_title", name="{name}"), say("undelivered", binding="{binding}"))

@@ -81,7 +81,10 @@ class WorkingMessage:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """What the owner of a binding reads when a part did not arrive. `{name}` in the title is the binding's name."""
+    """What the owner of a binding reads when a part did not arrive.
+
+    `{name}` in the title is the binding's name, `{binding}` in the body its ID.
+    """
 
     title: str
     body: str
@@ -196,9 +199,8 @@ RETURNING d.id, d.binding_id, d.platform_chat, d.thread, d.reply_to, d.purpose, 
 
 # The unique index of unread alerts makes one of many, whoever writes them at the same time.
 _ALERTED = """
-  INSERT INTO notifications (user_id, sort, title, body, link, binding_id)
-  SELECT b.user_id, 'undelivered', replace($1, '{name}', b.name), $2,
-    '/app/chats/connectors?binding=' || b.id || '&doubtful=1', b.id
+  INSERT INTO notifications (user_id, sort, title, body, binding_id)
+  SELECT b.user_id, 'undelivered', replace($1, '{name}', b.name), replace($2, '{binding}', b.id), b.id
   FROM bindings b WHERE b.id IN (
     SELECT c.binding_id FROM changed c
     WHERE c.state IN ('failed', 'unknown') AND c.purpose NOT IN ('working', 'notification'))

@@ -39,7 +39,7 @@ class DoubtView(msgspec.Struct, omit_defaults=True):
 
     @classmethod
     def of(cls, doubt: Doubt) -> "DoubtView":
-        reason, against = why(doubt.state, doubt.error), obstacle(doubt)
+        reason, against = why(doubt.state, doubt.error, doubt.purpose), obstacle(doubt)
         return cls(
             id=doubt.id,
             purpose=doubt.purpose,

@@ -52,9 +52,11 @@ async def test_an_answer_whose_reply_was_lost_is_told_listed_and_sent_again_once
     assert (part["code"], part["can_send"]) == ("outcome_unknown", True)
     assert "may be visible already" in part["why"]
     told = await path.database.fetch(
-        "SELECT sort, binding_id FROM notifications WHERE user_id = $1", bot.user
+        "SELECT sort, binding_id, link, body FROM notifications WHERE user_id = $1", bot.user
     )
-    assert [tuple(row) for row in told] == [("undelivered", bot.binding)]
+    ((*facts, body),) = [tuple(row) for row in told]
+    assert facts == ["undelivered", bot.binding, ""]
+    assert f"/api/chats/connectors/{bot.binding}/doubtful" in body
     again = f"{bot.binding}/doubtful/{part['id']}/send"
     stranger = await path.bot()
     assert (await path.api(stranger, "POST", again))[0] == 404

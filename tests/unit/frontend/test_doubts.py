@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from services.frontend.doubts import DoubtCode, obstacle, why
+from services.frontend.doubts import QUOTED, DoubtCode, obstacle, why
 from services.owner.outcomes import outcome_of
 from shared.config.sections import Delivery as DeliverySettings
 from shared.domain import errors
@@ -56,6 +56,24 @@ def test_a_refusal_without_a_known_reason_quotes_the_platform() -> None:
     code, sentence = why("failed", error)
     assert code == "refused"
     assert "Telegram refused: {odd} words" in sentence
+
+
+@pytest.mark.parametrize("length", [QUOTED, QUOTED + 1, 100_000])
+def test_what_a_platform_said_is_quoted_at_a_length_that_can_be_shown(length: int) -> None:
+    error = {"code": "platform_refused", "reason": "other", "message": "x" * length}
+    sentence = why("failed", error).sentence
+    assert sentence.count("x") == (QUOTED if length == QUOTED else QUOTED - 1)
+    assert ("…" in sentence) == (length > QUOTED)
+
+
+@pytest.mark.parametrize("state", ["failed", "unknown"])
+@pytest.mark.parametrize("failure", FAILURES, ids=lambda f: getattr(f, "reason", f.code))
+def test_a_working_message_is_never_asked_to_be_sent_again(state: str, failure: errors.Failure) -> None:
+    error = {"code": failure.code, "reason": getattr(failure, "reason", ""), "message": "no"}
+    told = why(state, error, "working")
+    assert told.code == why(state, error).code
+    assert "again" not in told.sentence
+    assert ("may be visible" in told.sentence) == (state == "unknown")
 
 
 def test_a_text_may_be_sent_again_whether_it_failed_or_is_unknown() -> None:
