@@ -1,4 +1,7 @@
-"""A frontend that stops leaves nothing behind that only a sweep would find."""
+"""A frontend that stops leaves nothing behind that only a sweep would find.
+
+In each test it runs one long turn meanwhile, so that its stop is not over: the signal of its end helps nobody yet.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,18 +9,28 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
+from shared.bus import subjects
 from shared.lifecycle import Tasks
 from shared.store import Database
-from tests.support.rig import Replica, Rig, rig
+from tests.support.rig import Bot, Rig, rig
 from tests.support.until import until_answer
 
 #: a sweep that comes too late for every wait below
-LATE = {"sweep_seconds": 60.0}
+LATE = {"sweep_seconds": 60.0, "watch_seconds": 60.0}
 CHATS = range(5001, 5009)
+#: the long turn, in milliseconds
+LONG = 7000
 
 
-def follower(path: Rig, leader: Replica) -> Replica:
-    return next(replica for replica in path.replicas if replica is not leader)
+async def begin(path: Rig, bot: Bot, chat: int, text: str, *, delay_ms: int) -> None:
+    """A turn that waits for the model for so long."""
+    await path.script(text, {"text": f"answer to {text}"}, delay_ms=delay_ms)
+    await path.says(bot, chat, text)
+    await path.eventually(
+        "SELECT EXISTS (SELECT FROM turns t JOIN chats c ON c.turn_id = t.id "
+        "WHERE c.platform_chat = $1 AND t.state = 'running' AND t.read_seq > 0)",
+        str(chat),
+    )
 
 
 @asynccontextmanager
@@ -33,38 +46,55 @@ async def nothing_is_admitted(url: str) -> AsyncIterator[None]:
 
 
 async def stored(database: Database, binding: str) -> bool:
-    count = await database.fetchval("SELECT count(*) FROM inbound WHERE binding_id = $1", binding)
+    count = await database.fetchval(
+        "SELECT count(*) FROM inbound WHERE binding_id = $1 AND state = 'new'", binding
+    )
     return bool(count == len(CHATS))
 
 
 async def test_messages_that_a_stopping_frontend_heard_of_are_found_by_the_others_at_once(
     database_url: str,
 ) -> None:
-    async with rig(database_url, frontends=2, turns=LATE) as path:
-        bot = await path.bot()
-        stopping = follower(path, await path.leader())
+    async with rig(database_url, turns=LATE) as path:
+        bot, gone = await path.bot(), asyncio.Event()
+        (stopping,) = path.replicas
+        await begin(path, bot, 6001, "a long one", delay_ms=LONG)
+        await path.add_frontend()
+
+        async def on_gone(key: str, signal: subjects.FrontendGone) -> None:
+            gone.set()
+
+        path.owner.bus.subscribe(subjects.FRONTEND_GONE, on_gone)
         async with nothing_is_admitted(database_url):
             for chat in CHATS:
                 await path.says(bot, chat, "hello")
             await until_answer(lambda: stored(path.database, bot.binding))
-            await path.stop_frontend(stopping)
+            stop = Tasks("stop").run("frontend", path.stop_frontend(stopping))
+            await asyncio.wait_for(gone.wait(), LONG / 1000)
         await asyncio.gather(*(path.answer(bot, chat, "You said: hello") for chat in CHATS))
+        assert not stop.done()
+        await path.answer(bot, 6001, "answer to a long one")
+        await stop
 
 
 async def test_a_message_for_a_turn_that_ends_on_a_stopping_frontend_is_answered_elsewhere_at_once(
     database_url: str,
 ) -> None:
-    async with rig(database_url, frontends=2, turns={**LATE, "watch_seconds": 60.0}) as path:
+    async with rig(database_url, turns=LATE) as path:
         bot = await path.bot()
-        await path.script("first", {"text": "answer one"}, delay_ms=1500)
-        await path.says(bot, 5001, "first")
-        holder = await path.eventually("SELECT holder FROM turns WHERE binding_id = $1", bot.binding)
-        runs = next(replica for replica in path.replicas if replica.id == holder)
-        await path.eventually("SELECT count(*) = 1 FROM turns WHERE state = 'running' AND read_seq > 0")
+        (runs,) = path.replicas
+        await begin(path, bot, 6001, "a long one", delay_ms=LONG)
+        await begin(path, bot, 5001, "the first", delay_ms=2500)
+        other = await path.add_frontend()
         stop = Tasks("stop").run("frontend", path.stop_frontend(runs))
         await path.says(bot, 5001, "second")
-        await path.answer(bot, 5001, "answer one")
+        await path.answer(bot, 5001, "answer to the first")
         await path.answer(bot, 5001, "You said: second")
+        assert not stop.done()
         await stop
-        holders = await path.database.fetch("SELECT holder FROM turns ORDER BY id")
-        assert [row["holder"] for row in holders] == [runs.id, path.replicas[0].id]
+        turns = await path.database.fetch(
+            "SELECT t.holder, t.takeovers FROM turns t JOIN chats c ON c.id = t.chat_id "
+            "WHERE c.platform_chat = '5001' ORDER BY t.id"
+        )
+        given_away = (other.id, 1)
+        assert [(turn["holder"], turn["takeovers"]) for turn in turns] == [(runs.id, 0), given_away]
