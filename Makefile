@@ -55,7 +55,7 @@ clean:  ## Remove what the commands above have made.
 	rm -rf $(VENV) .chaos .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .mkdocs dist
 
 $(BIN)/trunkline: requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15) and "Trunkline needs Python 3.11 to 3.14: make PYTHON=python3.13")'
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14) and "Trunkline needs Python 3.11 to 3.13: make PYTHON=python3.13")'
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments:" \
 	  "install its venv package (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
