@@ -194,8 +194,8 @@ WITH off AS (
   UPDATE bindings SET enabled = false, off_reason = $2, revision = revision + 1, updated_at = now()
   WHERE id = $1 AND enabled RETURNING user_id, name
 ), told AS (
-  INSERT INTO notifications (user_id, sort, title, body, link, binding_id)
-  SELECT user_id, 'binding_off', $3, $2, '/app/chats/connectors?binding=' || $1, $1 FROM off
+  INSERT INTO notifications (user_id, sort, title, body, binding_id)
+  SELECT user_id, 'binding_off', $3, $2, $1 FROM off
 ), noted AS (
   INSERT INTO audit (actor, act, object, facts)
   SELECT 'system', 'binding.off', $1, jsonb_build_object('reason', $2::text) FROM off
