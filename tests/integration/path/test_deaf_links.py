@@ -175,7 +175,7 @@ async def test_a_connection_whose_platform_asked_to_wait_is_not_deaf_meanwhile(s
     assert waiting["last_frame_at"] > waiting["last_poll_at"], "it spoke, and no poll of it was completed"
 
     async def silent_for_long() -> dict[str, Any] | None:
-        status, links = await readyz(short, short.replicas[0])
+        _, links = await readyz(short, short.replicas[0])
         (own,) = (each for each in links["worst"] if each["id"] == bot.binding)
         return links if own["last_poll_seconds"] > WAIT + DEAF + 0.5 else None
 

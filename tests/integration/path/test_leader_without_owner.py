@@ -1,9 +1,12 @@
 """A leader is of use only with the owner; silence of its bots is not the owner's."""
 
+import asyncio
+
 import pytest
 
 from shared.carrier import operations as ops
 from shared.domain.errors import CallerFenced
+from shared.lifecycle import Tasks
 from tests.support.rig import rig
 
 
@@ -47,3 +50,17 @@ async def test_an_older_leader_is_refused_by_the_owner(database_url: str) -> Non
         poll = ops.Poll(0, bot.binding, 1, "", 1.0)
         with pytest.raises(CallerFenced):
             await path.carrier.call(ops.POLL, poll, term=0)
+
+
+async def test_the_long_poll_of_the_leader_before_ends_as_soon_as_a_newer_one_is_announced(
+    database_url: str,
+) -> None:
+    async with rig(database_url, frontends=0) as path:
+        bot = await path.bot()
+        poll = ops.Poll(0, bot.binding, 1, "", 40.0)
+        old = Tasks("leader").run("poll", path.carrier.call(ops.POLL, poll, term=5))
+        page = await path.sim.get("telegram/wait", since=0, method="getUpdates", state="received", timeout=10)
+        assert page["found"]
+        await path.carrier.call(ops.ANNOUNCE, ops.Announce(0), term=6)
+        with pytest.raises(CallerFenced):
+            await asyncio.wait_for(old, 5)

@@ -4,6 +4,7 @@ from collections import Counter
 from itertools import count
 from zlib import crc32
 
+from shared.lifecycle import Tasks
 from shared.store import leadership, leases
 from shared.store.presence import Presence
 from tests.support.rig import Bot, Rig, rig
@@ -126,3 +127,22 @@ async def test_a_shard_given_to_one_that_never_takes_it_is_led_by_another_that_k
         assert await led(path) == {0: only.id, 1: only.id}
         assert await terms(path) == numbers
         await idle.leave()
+
+
+async def test_the_shards_of_one_that_stops_are_led_by_the_others_while_it_still_runs_a_turn(
+    database_url: str,
+) -> None:
+    """Its row is there to the end of its turns, so only its word that it leads no more gives its share to others."""
+    rarely = {"try_seconds": 5.0, "renew_seconds": 0.2, "trust_seconds": 1.0, "takeover_seconds": 1.5}
+    async with rig(database_url, poll={"shards": 2, "wait_seconds": 2.0}, leader=rarely) as path:
+        bot, (stopping,) = await path.bot(), path.replicas
+        await shares(path, 2)
+        await path.script("a long one", {"text": "answer to a long one"}, delay_ms=7000)
+        await path.says(bot, 5001, "a long one")
+        await path.eventually("SELECT count(*) = 1 FROM turns WHERE state = 'running' AND read_seq > 0")
+        await path.add_frontend()
+        await shares(path, 1, 1)
+        stop = Tasks("stop").run("frontend", path.stop_frontend(stopping))
+        await shares(path, 2)
+        assert not stop.done()
+        await stop
