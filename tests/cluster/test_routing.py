@@ -276,6 +276,31 @@ async def test_an_owner_out_of_reach_is_an_error_and_nothing_is_stored(cluster: 
     assert [c["id"] for c in after] == [c["id"] for c in before]
 
 
+@pytest.mark.req("NEW-27")
+async def test_a_command_read_by_one_leader_begins_a_new_chat_with_what_the_next_one_reads(
+    cluster: Cluster,
+) -> None:
+    bot = token()
+    status, made = await connect(cluster, bot, **CONFIRM)
+    assert status == 201, made
+    await say(cluster, bot, 6013, "in the old chat")
+    await cluster.sim.answer("You said: in the old chat", chat=6013)
+    first = await cluster.leader()
+    await say(cluster, bot, 6013, "/new")
+    await cluster.sim.answer("new chat", chat=6013)
+    await cluster.written(lambda: os.kill(first["pid"], signal.SIGKILL), within=60)
+    assert (await cluster.leader())["pid"] != first["pid"]
+    await say(cluster, bot, 6013, "in the new chat")
+    await cluster.sim.answer("You said: in the new chat", chat=6013)
+    read = await cluster.fetch("SELECT term FROM inbound WHERE binding_id = $1 ORDER BY id", made["id"])
+    assert read[0]["term"] == read[1]["term"] < read[2]["term"]
+    turns = await cluster.fetch(
+        "SELECT chat_id, holder FROM turns WHERE binding_id = $1 ORDER BY id", made["id"]
+    )
+    assert len({turn["chat_id"] for turn in turns}) == 2
+    assert turns[1]["holder"] != first["id"]
+
+
 @pytest.mark.req("CLU-29")
 @pytest.mark.req("TOK-05")
 async def test_a_refused_new_token_leaves_the_binding_as_it_was_and_it_goes_on_answering(

@@ -272,15 +272,24 @@ async def test_a_binding_from_before_add_ons_works_as_soon_as_its_add_on_is_inst
 @pytest.mark.req("BIND-18")
 async def test_everything_of_a_binding_is_readable_while_its_add_on_is_stopped(stage: Stage) -> None:
     await install(stage)
-    made = await stage.admin.post(ROOT, await body(stage, enabled=True), status=201)
+    open_to_all: dict[str, Any] = {"accept_any": True, "confirm_accept_any": "accept any message"}
+    made = await stage.admin.post(ROOT, await body(stage, enabled=True, **open_to_all), status=201)
     assert made["active"] is True
+    await stage.sim.says("before the stop")
+    page = await stage.sim.get(
+        "telegram/messages", chat=5001, bot=TOKEN, wait_text="You said: before the stop", timeout=15
+    )
+    assert page["found"], page
     await stage.admin.post("/api/addons/telegram/disable")
     await stage.admin.get(f"{ROOT}/kinds")
     stopped = await stage.admin.get(f"{ROOT}/{made['id']}")
     assert (stopped["enabled"], stopped["active"]) == (True, False)
     assert stopped["reason"] == "switch the Telegram add-on on"
-    assert await stage.admin.get(f"{ROOT}/{made['id']}/senders") == {"senders": []}
-    assert await stage.admin.get("/api/chats") == {"chats": []}
+    (sender,) = (await stage.admin.get(f"{ROOT}/{made['id']}/senders"))["senders"]
+    assert (sender["id"], sender["count"]) == ("5001", 1)
+    (chat,) = (await stage.admin.get("/api/chats"))["chats"]
+    messages = (await stage.admin.get(f"/api/chats/{chat['id']}"))["messages"]
+    assert [m["content"] for m in messages] == ["before the stop", "You said: before the stop"]
 
 
 async def test_a_refused_replacement_leaves_the_old_token_at_work(stage: Stage) -> None:

@@ -58,7 +58,6 @@ async def duplicates(path: Rig) -> float:
     return float(found.split()[1])
 
 
-@pytest.mark.req("CLU-06")
 @pytest.mark.case("CL-01")
 @pytest.mark.case("TG-01")
 async def test_a_leader_cut_off_with_a_poll_out_is_replaced_and_its_late_write_does_nothing(

@@ -299,7 +299,6 @@ async def test_it_needs_nothing_from_the_addon(path: Rig) -> None:
     assert len(await chats(path, bot)) == 2
 
 
-@pytest.mark.req("NEW-27")
 async def test_the_next_message_starts_the_new_chat_on_another_leader_too(path: Rig) -> None:
     bot = await path.bot()
     await asks(path, bot, 5117, "to the first leader")

@@ -22,7 +22,6 @@ async def overtaken(path: Rig, bot: Bot) -> int:
     return term
 
 
-@pytest.mark.req("CLU-06")
 @pytest.mark.case("CL-01")
 async def test_a_stale_leader_stores_nothing_although_the_position_is_the_one_it_polled_from(
     path: Rig,
