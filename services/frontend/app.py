@@ -141,4 +141,5 @@ class Frontend:
             duties=duties,
         )
         readiness.terms = lambda: leadership.terms
+        readiness.foreign = lambda: leadership.foreign
         return leadership

@@ -18,6 +18,8 @@ class Readiness:
         self._last_poll = 0.0
         #: the shards that this frontend leads, with the term of each
         self.terms: Callable[[], dict[int, int]] = dict
+        #: the shards that are led by others and are none of this frontend's
+        self.foreign: Callable[[], tuple[int, ...]] = tuple
 
     def watch(self, health: Health) -> None:
         health.add("database", self._check_database)
@@ -58,4 +60,11 @@ class Readiness:
 
     async def _check_leadership(self) -> Finding:
         """Which shards are led here, and under which term. Leading none is as it should be for most."""
-        return Finding(ok=True, facts={"terms": {str(shard): term for shard, term in self.terms().items()}})
+        foreign = self.foreign()
+        sentence = (
+            "another frontend is set to more shards than this one: give all the same TRUNKLINE_POLL_SHARDS"
+            if foreign
+            else ""
+        )
+        terms = {str(shard): term for shard, term in self.terms().items()}
+        return Finding(ok=True, sentence=sentence, facts={"terms": terms, "foreign_shards": list(foreign)})

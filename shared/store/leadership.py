@@ -21,6 +21,10 @@ class Standing:
     led: dict[int, str]
     last: dict[int, str]
 
+    def beyond(self, shards: int) -> tuple[int, ...]:
+        """The shards that somebody leads who counts more than `shards` of them, in order."""
+        return tuple(sorted(shard for shard in self.led if shard >= shards))
+
 
 async def standing(connection: Connection | asyncpg.Connection, *, takeover_seconds: float) -> Standing:
     rows = await connection.fetch(_LOOK, KEY_FRONTEND, KEY_CHATS_CONNECTORS, takeover_seconds)

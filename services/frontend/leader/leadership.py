@@ -3,6 +3,9 @@
 It looks at who lives and who leads, every quarter of a second or sooner on a signal, and works out how the shards
 should be spread. It tries what the spread gives to it at once, and anything that nobody has led for a while: a wrong
 or stale view costs that while, and never leaves a shard unled. What it leads beyond its share it hands over.
+
+All frontends must be set to the same number of shards. Where one sees a shard led that it does not have, it says so: the
+same binding may be read by two leaders then, each of which takes the position from the other.
 """
 
 import asyncio
@@ -70,6 +73,8 @@ class Leadership:
         self._session: asyncpg.Connection | None = None
         #: shard -> since when this frontend has seen it without a leader
         self._unled: dict[int, float] = {}
+        #: shards that somebody leads and this frontend does not have, at the last look
+        self.foreign: tuple[int, ...] = ()
         #: until when nothing is handed over, because somebody did not take what was given to it
         self._keep_until = 0.0
 
@@ -124,6 +129,7 @@ class Leadership:
     async def _look(self) -> None:
         ready = all(election.ready for election in self._elections)
         seen = await self._read(ready)
+        self._note_foreign(seen)
         # Of itself a frontend knows best, whatever its row says.
         candidates = seen.candidates | {self._holder} if ready else seen.candidates - {self._holder}
         wanted = spread(len(self._elections), candidates, seen.led, seen.last)
@@ -138,6 +144,13 @@ class Leadership:
             elif ready and self._patience_is_over(election.shard):
                 self._keep_until = time.monotonic() + self._settings.abstain_seconds
                 self._try(election)
+
+    def _note_foreign(self, seen: Standing) -> None:
+        """Warn once of each time that another number of shards is at work besides this one's."""
+        foreign = seen.beyond(len(self._elections))
+        if foreign and not self.foreign:
+            log.warning("numbers_of_shards_differ", shards=len(self._elections), led_beyond=list(foreign))
+        self.foreign = foreign
 
     async def _read(self, ready: bool) -> Standing:
         """What is stored now; says there whether this frontend is a candidate. Raises StoreUnavailable."""

@@ -2,12 +2,15 @@
 
 from collections import Counter
 from itertools import count
+from typing import Any
 from zlib import crc32
+
+from structlog.testing import capture_logs
 
 from shared.lifecycle import Tasks
 from shared.store import leadership, leases
 from shared.store.presence import Presence
-from tests.support.rig import Bot, Rig, rig
+from tests.support.rig import Bot, Replica, Rig, rig
 from tests.support.until import until_answer
 
 SHARDS = 4
@@ -146,3 +149,36 @@ async def test_the_shards_of_one_that_stops_are_led_by_the_others_while_it_still
         await shares(path, 2)
         assert not stop.done()
         await stop
+
+
+async def leadership_check(path: Rig, replica: Replica) -> dict[str, Any]:
+    async with path.sim.http.get(replica.frontend.url + "/readyz") as response:
+        found: dict[str, Any] = (await response.json())["checks"]["leadership"]
+    return found
+
+
+async def test_a_frontend_warns_once_that_another_one_counts_more_shards(database_url: str) -> None:
+    async with rig(database_url, poll={"shards": 1, "wait_seconds": 2.0}) as path:
+        (fewer,) = path.replicas
+        before = await leadership_check(path, fewer)
+        assert (before["message"], before["foreign_shards"]) == ("", [])
+        with capture_logs() as logs:
+            more = await path.add_frontend(poll={"shards": 2, "wait_seconds": 2.0})
+
+            async def noticed() -> dict[str, Any] | None:
+                check = await leadership_check(path, fewer)
+                return check if check["foreign_shards"] else None
+
+            found = await until_answer(noticed)
+            await renewed_again(path)
+        assert (found["ok"], found["foreign_shards"]) == (True, [1])
+        assert "TRUNKLINE_POLL_SHARDS" in found["message"]
+        assert (await leadership_check(path, more))["foreign_shards"] == []
+        warned = [entry for entry in logs if entry["event"] == "numbers_of_shards_differ"]
+        assert [(entry["shards"], entry["led_beyond"]) for entry in warned] == [(1, [1])]
+        await path.stop_frontend(more)
+
+        async def over() -> bool:
+            return (await leadership_check(path, fewer))["foreign_shards"] == []
+
+        await until_answer(over)
