@@ -210,7 +210,7 @@ class Delivery:
 class Limits:
     """What a person and a user may do."""
 
-    sender_per_minute: int = setting(20, "messages of one sender in a minute", least=1)
+    sender_per_minute: int = setting(20, "messages of one sender in a minute, commands too", least=1)
     message_chars: int = setting(8000, "characters of one message", least=1)
     bindings_per_user: int = setting(50, "bindings of one user", least=1)
 

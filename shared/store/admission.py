@@ -44,6 +44,14 @@ class Waiting:
     paired: bool = False
 
 
+def counts(state: str, reason: str) -> bool:
+    """Whether a decision counts towards the rate of its sender: all that is answered, by an agent or with a sentence.
+
+    What the rate itself refused does not, so that it ends; nor what nobody was let in for. The same as in `_WAITING`.
+    """
+    return state in {"admitted", "consumed"} or reason == "too_long"
+
+
 async def lock_lanes(connection: Connection, lanes: Sequence[Lane]) -> dict[Lane, LaneFacts]:
     """Take lanes, in one order for everybody, and read their bindings; those that are gone are left out."""
     rows = await connection.fetch(_LOCK_LANES, *_columns(lanes))
@@ -154,7 +162,8 @@ FOR UPDATE OF l
 _WAITING = """
 SELECT i.binding_id, i.platform_chat, i.id, i.sender_id, i.body, i.received_at,
   (SELECT count(*) FROM inbound r WHERE r.binding_id = i.binding_id AND r.sender_id = i.sender_id
-     AND r.state = 'admitted' AND r.decided_at > now() - interval '60 seconds') AS recent,
+     AND (r.state IN ('admitted', 'consumed') OR r.reason = 'too_long')
+     AND r.decided_at > now() - interval '60 seconds') AS recent,
   coalesce(s.noticed_at > now() - interval '60 seconds', false) AS noticed,
   EXISTS (SELECT FROM pairings p WHERE p.binding_id = i.binding_id AND p.sender_id = i.sender_id
      AND p.expires_at > now()) AS paired

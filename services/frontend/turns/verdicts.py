@@ -1,5 +1,6 @@
 """What becomes of a message, decided from plain facts: answered, refused, consumed, or not meant for the bot. Pure."""
 
+from collections import Counter
 from dataclasses import dataclass, replace
 
 from services.frontend.turns import commands
@@ -7,7 +8,7 @@ from shared.config.sections import Limits
 from shared.domain.records import Binding
 from shared.i18n import say
 from shared.sdk.ops import Inbound
-from shared.store.admission import LaneFacts, Waiting
+from shared.store.admission import LaneFacts, Waiting, counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,20 +27,19 @@ class Verdict:
 
 
 def judge_all(facts: LaneFacts, waiting: list[Waiting], limits: Limits) -> list[tuple[Waiting, Verdict]]:
-    """Judge in order; what is admitted in this batch counts towards the rate of what follows."""
+    """Judge in order; what is answered in this batch counts towards the rate of what follows."""
     verdicts: list[tuple[Waiting, Verdict]] = []
-    admitted: dict[str, int] = {}
+    answered: Counter[str] = Counter()
     told: set[str] = set()
     for entry in waiting:
         sender = entry.message.sender.id
         known = replace(
             entry,
-            recent=entry.recent + admitted.get(sender, 0),
+            recent=entry.recent + answered[sender],
             noticed=entry.noticed or sender in told,
         )
         verdict = judge(facts, known, limits)
-        if verdict.state == "admitted":
-            admitted[sender] = admitted.get(sender, 0) + 1
+        answered[sender] += counts(verdict.state, verdict.reason)
         if verdict.noticed:
             told.add(sender)
             # A notice that was not sent now must not put off the next one.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.rig import Bot, Rig
+from tests.support.rig import Bot, Rig, rig
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -86,6 +86,24 @@ async def test_what_comes_after_the_last_request_gets_a_turn_of_its_own_in_order
     await path.says(bot, 5001, "late question")
     await path.answer(bot, 5001, "You said: late question")
     assert await path.visible(bot, 5001) == ["Slow answer", "You said: late question"]
+
+
+@pytest.mark.asyncio(loop_scope="function")
+@pytest.mark.parametrize("text", ["/new", "x" * 50])
+async def test_a_sender_gets_no_more_sentences_than_messages_in_a_minute(
+    database_url: str, text: str
+) -> None:
+    async with rig(database_url, limits={"sender_per_minute": 4, "message_chars": 40}) as path:
+        bot = await path.bot()
+        for _ in range(12):
+            await path.says(bot, 5001, text)
+        outcomes = await decided(path, bot, 12)
+        assert [reason == "rate" for _, reason in outcomes] == [False] * 4 + [True] * 8
+        await path.says(bot, 5001, "hello")
+        assert (await decided(path, bot, 13))[-1] == ("refused", "rate")
+        await path.answer(bot, 5001, "more than 4 messages in a minute")
+        await path.eventually("SELECT bool_and(state NOT IN ('planned', 'sending')) FROM deliveries")
+        assert len(await path.visible(bot, 5001)) == 5
 
 
 @pytest.mark.case("TG-01")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.frontend.turns.verdicts import judge, listed_as
+from services.frontend.turns.verdicts import judge, judge_all, listed_as
 from shared.config.sections import Limits
 from shared.domain.records import Binding
 from shared.sdk.ops import FileRef, Inbound, Person
@@ -96,6 +96,21 @@ def test_the_twenty_first_message_of_a_minute_is_dropped_with_one_notice() -> No
     assert (first.state, first.reason, later.state) == ("refused", "rate", "refused")
     assert first.notice
     assert not later.notice
+
+
+@pytest.mark.parametrize(
+    "fields", [{"text": "/new"}, {"text": "x" * 9000}, {"text": "", "unsupported": "poll"}, {"text": " "}]
+)
+def test_what_is_answered_with_a_sentence_counts_like_a_message(fields: dict[str, Any]) -> None:
+    verdicts = [verdict for _, verdict in judge_all(FACTS, [waiting(recent=17, **fields)] * 5, LIMITS)]
+    assert [verdict.reason == "rate" for verdict in verdicts] == [False, False, False, True, True]
+    assert [bool(verdict.notice or verdict.command) for verdict in verdicts] == [True] * 4 + [False]
+
+
+def test_what_the_rate_refuses_and_what_is_for_nobody_does_not_count() -> None:
+    aside = waiting(recent=19, chat="-5", direct=False, addressed=False)
+    batch = [*[aside] * 3, waiting(recent=19)]
+    assert [verdict.state for _, verdict in judge_all(FACTS, batch, LIMITS)][-1] == "admitted"
 
 
 @pytest.mark.parametrize("kind", ["sticker", "poll", "location"])

@@ -346,7 +346,9 @@ CREATE TABLE inbound (
 
 CREATE INDEX inbound_new ON inbound (binding_id, platform_chat, id) WHERE state = 'new';
 
-CREATE INDEX inbound_rate ON inbound (binding_id, sender_id, decided_at) WHERE state = 'admitted';
+-- What counts towards the rate of a sender.
+CREATE INDEX inbound_rate ON inbound (binding_id, sender_id, decided_at)
+  WHERE state IN ('admitted', 'consumed') OR reason = 'too_long';
 
 CREATE SEQUENCE turn_ids;
 
