@@ -112,7 +112,8 @@ async def test_the_leader_is_killed_and_the_next_one_reads_on(cluster: Cluster, 
 async def test_the_frontend_that_runs_a_turn_is_killed_and_what_waits_is_answered(
     cluster: Cluster, chat: int
 ) -> None:
-    await slow(cluster, f"first{chat}")
+    # Long enough to be asked about while it waits, however busy the machine is.
+    await slow(cluster, f"first{chat}", delay_ms=4000)
     await cluster.sim.say(f"first{chat}", chat=chat)
     holder = await holder_of(cluster, chat)
     living = next(n for n, entry in enumerate(cluster.run["frontends"]) if entry["id"] != holder["id"])
