@@ -112,14 +112,16 @@ async def test_the_leader_is_killed_and_the_next_one_reads_on(cluster: Cluster, 
 async def test_the_frontend_that_runs_a_turn_is_killed_and_what_waits_is_answered(
     cluster: Cluster, chat: int
 ) -> None:
-    # Long enough to be asked about while it waits, however busy the machine is.
-    await slow(cluster, f"first{chat}", delay_ms=4000)
+    # Long enough to be asked about while they wait, whichever of them the turn that goes on has read last.
+    words = [f"{word}{chat}" for word in ("first", "second", "third")]
+    for word in words:
+        await slow(cluster, word, delay_ms=3000)
     await cluster.sim.say(f"first{chat}", chat=chat)
     holder = await holder_of(cluster, chat)
     living = next(n for n, entry in enumerate(cluster.run["frontends"]) if entry["id"] != holder["id"])
     os.kill(holder["pid"], signal.SIGKILL)
-    await cluster.sim.say("second", chat=chat)
-    await cluster.sim.say("third", chat=chat)
+    for word in words[1:]:
+        await cluster.sim.say(word, chat=chat)
 
     async def shows_the_age() -> bool:
         checks = (await cluster.api("GET", "/readyz", frontend=living))[1]["checks"]
@@ -140,7 +142,7 @@ async def test_the_frontend_that_runs_a_turn_is_killed_and_what_waits_is_answere
     assert turns[0]["takeovers"] >= 1
     answers = [m["text"] for m in await cluster.sim.messages(chat) if m["from_bot"]]
     # What came meanwhile was read by the turn that went on, or had one of its own; either way it is covered once.
-    in_order = [f"slow first{chat}", "You said: second", "You said: third"]
+    in_order = [f"slow {word}" for word in words]
     assert answers == [answer for answer in in_order if answer in answers]
     assert answers[-1] == in_order[-1]
     await check(cluster, chat, answers)
