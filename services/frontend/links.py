@@ -3,18 +3,13 @@
 It is a fact, not a reason to be unready: one bot whose platform is away must not take every frontend from a balancer.
 """
 
-import asyncio
-
-import structlog
-
 from shared.config.sections import Poll as PollSettings
 from shared.lifecycle import Tasks
 from shared.observe import metrics
 from shared.observe.health import Finding, Health
 from shared.store import Database, StoreUnavailable, liveness
 from shared.store.liveness import Ages, Summary
-
-log = structlog.get_logger(__name__)
+from shared.store.repeat import repeat
 
 #: seconds between two looks for the metrics
 LOOK_SECONDS = 5.0
@@ -29,23 +24,13 @@ class Links:
         self._tasks = Tasks("links")
 
     async def start(self) -> None:
-        self._tasks.run("look", self._look_for_ever())
+        self._tasks.run("look", repeat("links", LOOK_SECONDS, self._look))
 
     async def stop(self) -> None:
         await self._tasks.stop()
 
     def watch(self, health: Health) -> None:
         health.add("links", self._check)
-
-    async def _look_for_ever(self) -> None:
-        while True:
-            try:
-                await self._look()
-            except StoreUnavailable as problem:
-                log.info("links_wait_for_the_database", problem=str(problem))
-            except Exception:
-                log.exception("links_not_looked_at")
-            await asyncio.sleep(LOOK_SECONDS)
 
     async def _look(self) -> Summary:
         found = await liveness.summary(self._database, self._limit)

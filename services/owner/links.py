@@ -1,15 +1,11 @@
 """Stores what add-ons say of the links that they keep themselves, in the place where a leader notes its polls."""
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping
 
-import structlog
-
 from shared.lifecycle import Tasks
-from shared.store import Database, StoreUnavailable, liveness
-
-log = structlog.get_logger(__name__)
+from shared.store import Database, liveness
+from shared.store.repeat import repeat
 
 #: seconds between two times that what was heard is stored
 NOTE_SECONDS = 5.0
@@ -37,20 +33,10 @@ class LinkBook:
 
     async def start(self) -> None:
         self._tasks = Tasks("links")
-        self._tasks.run("write", self._write_for_ever())
+        self._tasks.run("write", repeat("links", self._note_seconds, self._write))
 
     async def stop(self) -> None:
         await self._tasks.stop()
-
-    async def _write_for_ever(self) -> None:
-        while True:
-            await asyncio.sleep(self._note_seconds)
-            try:
-                await self._write()
-            except StoreUnavailable as problem:
-                log.info("links_wait_for_the_database", problem=str(problem))
-            except Exception:
-                log.exception("links_not_written")
 
     async def _write(self) -> None:
         """One statement for each add-on that heard something since the last one."""

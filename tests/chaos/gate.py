@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +30,6 @@ class Gatekeeper:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.hits: asyncio.Queue[Hit] = asyncio.Queue()
-        self.reached: Counter[Point] = Counter()
         self._armed: dict[str, int] = {}
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks = Tasks("gate")
@@ -74,7 +72,6 @@ class Gatekeeper:
             writer.write(json.dumps({"arm": self._armed}).encode() + b"\n")
             while line := await reader.readline():
                 hit = Hit(Point(json.loads(line)["reached"]), hello["pid"], hello["hello"], writer)
-                self.reached[hit.point] += 1
                 if self._armed:
                     self._armed = {}
                     self._tell()

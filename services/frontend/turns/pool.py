@@ -5,8 +5,6 @@ is gone (its lock fell) or silent (its lease ended).
 """
 
 import asyncio
-import random
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Protocol
 
@@ -25,6 +23,7 @@ from shared.lifecycle.points import Point, reached
 from shared.observe import metrics
 from shared.store import Database, StoreUnavailable, intake, turns
 from shared.store.presence import Presence
+from shared.store.repeat import attempt, repeat
 from shared.store.requests import Request
 
 log = structlog.get_logger(__name__)
@@ -102,9 +101,9 @@ class TurnPool:
             self._bus.subscribe(subjects.INBOUND_READY, self._on_ready, queue="admission"),
             self._bus.subscribe(subjects.FRONTEND_GONE, self._on_frontend_gone),
         ]
-        self._tasks.run("beat", self._repeat("beat", self._settings.renew_seconds, self._presence.beat))
-        self._tasks.run("watch", self._repeat("watch", self._settings.watch_seconds, self._take_over_orphans))
-        self._tasks.run("sweep", self._repeat("sweep", self._settings.sweep_seconds, self._sweep))
+        self._tasks.run("beat", repeat("beat", self._settings.renew_seconds, self._presence.beat))
+        self._tasks.run("watch", repeat("watch", self._settings.watch_seconds, self._take_over_orphans))
+        self._tasks.run("sweep", repeat("sweep", self._settings.sweep_seconds, self._sweep))
 
     async def stop(self) -> None:
         """Take nothing new, let running turns end within the grace time, hand the rest over."""
@@ -138,7 +137,7 @@ class TurnPool:
     def run(self, turn: Turn, request: Request | None = None) -> None:
         """Run a turn that this frontend has claimed; `request` is its first one, if it is known already."""
         if self._draining:
-            self._tasks.run("hand_over", self._try("hand_over", partial(self._hand_over, turn)))
+            self._tasks.run("hand_over", attempt("hand_over", partial(self._hand_over, turn)))
             return
         known = self._running.get(turn.id)
         if known is not None and known.epoch > turn.epoch:
@@ -155,22 +154,8 @@ class TurnPool:
 
     async def _on_frontend_gone(self, key: str, gone: subjects.FrontendGone) -> None:  # noqa: ARG002
         if gone.id != self._holder:
-            await self._try("take_over", self._take_over_orphans)
-            await self._try("sweep", partial(self._find_waiting, 0.0))
-
-    async def _repeat(self, name: str, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
-        while True:
-            await self._try(name, work)
-            await asyncio.sleep(seconds * random.uniform(0.9, 1.1))  # noqa: S311 - spreads the frontends
-
-    async def _try(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        try:
-            await work()
-        except StoreUnavailable as problem:
-            log.info("waiting_for_the_database", work=name, problem=str(problem))
-        except Exception:
-            # One failed look must not be the last one: without its beat a frontend would lose all its turns.
-            log.exception("work_failed", work=name)
+            await attempt("take_over", self._take_over_orphans)
+            await attempt("sweep", partial(self._find_waiting, 0.0))
 
     async def _sweep(self) -> None:
         if self._draining:
